@@ -23,7 +23,7 @@ from dimsweep.engine.cluster.transports import Transport
 from dimsweep.engine.compiler import is_cached
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kernels.packet import transports  # noqa: F401  # all are registered
-from dimsweep.engine.kernels.phase.batch import Run, of_order, run_one
+from dimsweep.engine.kernels.phase.batch import Run, entrances_of_order, run_one
 from dimsweep.engine.kernels.phase.kernel import MODEL
 from dimsweep.engine.kinds import Fidelity
 from dimsweep.engine.lower.lower import lower
@@ -310,7 +310,7 @@ def is_compiled(
     With packets, those of this ``transport``. Otherwise the first run takes up to a minute longer.
     """
     if fidelity is Fidelity.PHASE:
-        return is_cached(of_order(MODEL.choose).run_points)
+        return is_cached(entrances_of_order(MODEL.choose).run_points)
     from dimsweep.engine.kernels.network.kernel import run
     from dimsweep.engine.kernels.packet.network import is_compiled as is_compiled_for
 

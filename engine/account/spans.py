@@ -7,7 +7,7 @@ import numpy as np
 
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kernels.phase.batch import Measures, Run, entrances_of
-from dimsweep.engine.kernels.phase.path import Chain, chain_of, empty_path
+from dimsweep.engine.kernels.phase.path import Chain, empty_path, read_chain
 from dimsweep.engine.lower.program import NO_DIM, Floats, Longs, NodeKind, Program, Table
 
 if TYPE_CHECKING:  # SimPy is imported by whoever simulates messages
@@ -197,7 +197,7 @@ def along(run: Run) -> PathAccount | None:
     if path is None or np.isnan(path.demand[0]).any():
         return None
     s, state = run.program.structure, run.state
-    chain = chain_of(state)
+    chain = read_chain(state)
     # A group of one has no phases, and so the same first record as what follows it.
     chunk = np.searchsorted(state.chunks["record"], chain.phases, side="right") - 1
     first = s.flows["member_start"][state.chunks["flow"][chunk]]
@@ -226,8 +226,8 @@ def _communicating(run: Run, chain: Chain, tally: Longs) -> dict[str, Longs]:
     tallies = np.unique(tally)
     path = empty_path(program.structure, len(tallies))
     labels = np.searchsorted(tallies, tally).astype(np.int64)
-    apart = entrances_of(program).phases_apart
-    apart(program.structure, run.times, run.state, chain, labels, path)
+    add_phases = entrances_of(program).add_phases
+    add_phases(program.structure, run.times, run.state, chain, labels, path)
     times = path.transfer + path.latency + path.endpoint
     return {program.names.tally[t]: times[i] for i, t in enumerate(tallies.tolist())}
 
@@ -236,7 +236,7 @@ def _by_class(run: Run, chain: Chain, cls: Longs) -> Longs:
     s, state = run.program.structure, run.state
     phases, phase = run.times.phases, state.phase_of[chain.phases]
     # A chunk that ended a flow brings the latencies of all its phases.
-    late = np.where(chain.whole, phases["late"][phase], 0)
+    late = np.where(chain.with_latencies, phases["late"][phase], 0)
     found = np.zeros(s.shape.n_classes, dtype=np.int64)
     np.add.at(found, cls, phases["hold"][phase] + late)
     lasted = state.nodes["end"] - state.nodes["start"]

@@ -243,8 +243,8 @@ class Entrances(Protocol):
         """Times its phases at one point."""
 
     @property
-    def phases_apart(self) -> Callable[..., None]:
-        """Tells the seconds of the critical path's phases apart."""
+    def add_phases(self) -> Callable[..., None]:
+        """Adds the seconds of the critical path's phases, each to the row of its label."""
 
 
 def _no_choices() -> Longs:

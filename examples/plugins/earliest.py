@@ -6,7 +6,7 @@ dimsweep simulate plugins=examples/plugins/earliest.py collective.order=earliest
 from typing import Any
 
 from dimsweep.engine.compiler import kernel
-from dimsweep.engine.kernels.phase.orders import ORDERS, held_first, load_of
+from dimsweep.engine.kernels.phase.orders import ORDERS, bytes_on_entry, load_of
 
 
 @kernel
@@ -14,7 +14,7 @@ def earliest(sim: Any, f: int, chunk: int) -> None:
     """Place by place, of the dimensions that are left, the one whose load with this chunk's is the
     least (list scheduling); of equal ones the inner one.  Themis sorts by the loads without it."""
     form, loads, order = sim.s.forms[f], sim.times.loads, sim.times.order
-    uses, held = sim.s.uses[form.use_start : form.use_end], held_first(sim, f)
+    uses, held = sim.s.uses[form.use_start : form.use_end], bytes_on_entry(sim, f)
     for i in range(len(uses)):
         order[i] = i
     for i in range(len(uses)):

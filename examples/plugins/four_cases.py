@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dimsweep.engine.cluster.transports import Ticks, Transport
 from dimsweep.engine.kernels.packet.state import Run, inlined
-from dimsweep.engine.kernels.packet.transports import nothing, register
+from dimsweep.engine.kernels.packet.transports import ignore, register
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class FourCases(Transport):
     above_zero = ("delay",)
     at_most = (("gain", 1),)
 
-    on_send = on_mark = on_timer = on_end = staticmethod(nothing)
+    on_send = on_mark = on_timer = on_end = staticmethod(ignore)
 
     @staticmethod
     @inlined

@@ -58,7 +58,7 @@ def carry(network: Network, sendings: Iterable[Sending], model: NetworkModel) ->
         told = {"left": lambda: None, "arrived": partial(arrived, number)}
         send = partial(transport.send, Sent(message, source, target, dim=0, way=0, **told))
         if at:
-            clock.later(at, send)
+            clock.call_later(at, send)
         else:
             send()
     clock.run()

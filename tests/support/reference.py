@@ -22,7 +22,7 @@ from itertools import count, pairwise
 from typing import NamedTuple
 
 from dimsweep.engine import Collective, Compute, Operator, Program
-from dimsweep.engine.kernels.phase.batch import of_order
+from dimsweep.engine.kernels.phase.batch import entrances_of_order
 from dimsweep.engine.kernels.phase.kernel import MODEL
 from dimsweep.engine.kernels.phase.phase_time import empty_phase_times
 
@@ -77,7 +77,9 @@ def phases_of(program: Program) -> Phases:
     """Every collective's phases, chunk by chunk, as the program prices them."""
     structure = program.structure
     times = empty_phase_times(structure)
-    of_order(MODEL.choose).time_phases(structure, program.bandwidth, program.latency, times)
+    entrances_of_order(MODEL.choose).time_phases(
+        structure, program.bandwidth, program.latency, times
+    )
     phases: Phases = {}
     for i, node in enumerate(structure.nodes):
         if node["flow"] < 0:

@@ -27,7 +27,7 @@ from dimsweep.engine.extensions.astra_sim.plans import PS
 from dimsweep.engine.kernels.core.compiling import long
 from dimsweep.engine.kernels.core.queues import put
 from dimsweep.engine.kernels.core.tables import NEVER, NONE, RUNNING
-from dimsweep.engine.kernels.phase.batch import entrances_by
+from dimsweep.engine.kernels.phase.batch import build_entrances
 from dimsweep.engine.kernels.phase.classes import (
     begin_on_stream,
     class_due,
@@ -38,7 +38,7 @@ from dimsweep.engine.kernels.phase.classes import (
 )
 from dimsweep.engine.kernels.phase.kernel import send_off
 from dimsweep.engine.kernels.phase.orders import themis
-from dimsweep.engine.kernels.phase.phase_time import whole
+from dimsweep.engine.kernels.phase.phase_time import round_half_up
 from dimsweep.engine.kernels.phase.ports import end_phase, finish_flow
 from dimsweep.engine.kernels.phase.state import Rules, Sim
 from dimsweep.engine.lower.program import Longs, NodeKind
@@ -158,7 +158,7 @@ def _last_wait(sim: Sim, chain: Chain) -> tuple[int, float, Chain]:
         step = sim.s.steps[i]
         kind, wait = part, 0.0
         if part == REDUCTION:
-            wait = whole(step.reduce * phase.n_bytes * sim.s.shape.reduce_time)
+            wait = round_half_up(step.reduce * phase.n_bytes * sim.s.shape.reduce_time)
         elif part == DELAY:
             wait = float(sim.s.shape.endpoint_delay + step.fixed)
         elif step.messages > 0:
@@ -305,4 +305,4 @@ def _new_notes(n_slots: int, n_classes: int) -> Notes:
 class ItsRules:
     """The phase kernel's entrances by these rules."""
 
-    run_points, time_phases, phases_apart = map(staticmethod, entrances_by(_RULES, _new_notes))
+    run_points, time_phases, add_phases = map(staticmethod, build_entrances(_RULES, _new_notes))

@@ -1,4 +1,4 @@
-"""Networks that carry whole messages: by shares of links (flows), or packet by packet."""
+"""Networks that carry whole messages: as flows that share links, or packet by packet."""
 
 from collections.abc import Callable, Collection, Mapping
 

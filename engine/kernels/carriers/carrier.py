@@ -1,4 +1,4 @@
-"""Carriers: networks that take whole messages and say when each has arrived.
+"""Carriers: networks that take whole messages and report their arrivals.
 
 A message starts now on a route and arrives at some time: this is the whole interface between the
 kernels that run collectives and the flow and packet kernels.
@@ -16,7 +16,7 @@ import numpy as np
 from dimsweep.engine.cluster.network_model import NetworkModel
 from dimsweep.engine.cluster.packet_model import PacketModel
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.kernels.core.tables import ragged
+from dimsweep.engine.kernels.core.tables import ragged_positions
 from dimsweep.engine.kernels.flow import FlowNetwork
 from dimsweep.engine.kernels.packet import (
     Completed,
@@ -38,23 +38,27 @@ from dimsweep.engine.network.routing import Router
 
 
 class Ways(NamedTuple):
-    """The links (by their number) that a message may take, and those that its ACKs take back."""
+    """The links (by number) that a message may take, and those that its ACKs take back."""
 
     out: tuple[tuple[int, ...], ...]
     back: tuple[tuple[int, ...], ...]
 
 
 class Kind(NamedTuple):
-    """What a message is but for its size; those of a lower ``precedence`` go first where a carrier
-    has priorities (:mod:`engine.kernels.messages.phases`)."""
+    """The properties of a message other than its size.
+
+    Messages of a lower ``precedence`` go first where a carrier has priorities.
+    """
 
     ways: Ways
     precedence: int = 0
 
 
 def ways_between(router: Router, source: int, target: int, way: int) -> Ways:
-    """One way between two NPUs and back, or all that are as short, and back by one card of the
-    target's; ``way`` as in :meth:`Router.route`."""
+    """Return one way between two NPUs and back, or all equally short ways.
+
+    All ways back begin at one card of the target.  ``way`` is that of :meth:`Router.route`.
+    """
     if way < 0 or not router.sprays:
         return Ways((router.route(source, target, way),), (router.route(target, source, way),))
     out, ways_back = router.routes(source, target), router.routes(target, source)
@@ -63,9 +67,10 @@ def ways_between(router: Router, source: int, target: int, way: int) -> Ways:
 
 
 class Traffic(NamedTuple):
-    """Messages as they were sent, each of an operator, from their start to their last byte's
-    arrival (ps); and the ``packets`` that carried them, if any did: a flow a message, a port a link
-    of the network."""
+    """Carried messages: their operators, starts and arrivals (ps).
+
+    If packets carried them, ``packets`` has one flow per message and one port per link.
+    """
 
     operators: tuple[str, ...]
     starts: Longs
@@ -74,12 +79,12 @@ class Traffic(NamedTuple):
 
     @property
     def completion_times(self) -> Longs:
-        """Picoseconds that each message took."""
+        """Duration of each message (ps)."""
         return self.arrivals - self.starts
 
     @property
     def histories(self) -> dict[int, History]:
-        """What the links did that were watched, by their number."""
+        """Histories of the watched links, by link number."""
         if self.packets is None:
             return {}
         link = _links(self.packets)
@@ -87,8 +92,7 @@ class Traffic(NamedTuple):
 
     @property
     def roots(self) -> dict[int, Counter[int]]:
-        """For each link that was told to pause, by its number: how often by a tree of pauses that
-        begins at which link."""
+        """Pauses of each paused link, counted by the link at the root of the tree of pauses."""
         found: dict[int, Counter[int]] = {}
         if self.packets is not None:
             link = _links(self.packets)
@@ -102,7 +106,7 @@ def _links(packets: PacketRun) -> dict[tuple[int, int], int]:
 
 
 class Carrier(ABC):
-    """A network under way, whose messages are moved by ``kernel``; times are ps.
+    """A running network whose messages are moved by ``kernel``; times are ps.
 
     Rates, and what waits at a port, depend on all that starts at an instant, so the messages of an
     instant are added to the kernel together.
@@ -117,18 +121,18 @@ class Carrier(ABC):
 
     @abstractmethod
     def traffic(self, operators: Sequence[str]) -> Traffic:
-        """What became of the messages, of which each belongs to an operator."""
+        """Return the start and arrival of each message; ``operators`` has its operator."""
 
     @abstractmethod
     def start(self, kinds: Longs, n_bytes: Floats, now: int) -> None:
-        """Start messages of kinds by their numbers."""
+        """Start messages of numbered kinds."""
 
     @abstractmethod
     def _learn(self, kinds: Sequence[Kind]) -> None:
-        """Prepare kinds of messages, which are numbered as they come."""
+        """Prepare new kinds of messages, numbered consecutively."""
 
-    def numbers(self, kinds: Sequence[Kind]) -> list[int]:
-        """A number for each kind of message."""
+    def number_kinds(self, kinds: Sequence[Kind]) -> list[int]:
+        """Return a number for each kind of message."""
         new = list(dict.fromkeys(kind for kind in kinds if kind not in self._known))
         if new:
             self._learn(new)
@@ -136,20 +140,20 @@ class Carrier(ABC):
         return [self._known[kind] for kind in kinds]
 
     def send(self, kind: Kind, n_bytes: float, now: int) -> int:
-        """Start a message at ``now``, which is not past; its number, counted from zero."""
+        """Start a message at ``now``, which is not in the past; return its number from 0."""
         self._kinds.append(kind)
         self._sizes.append(n_bytes)
         self._now, self._n_sent = now, self._n_sent + 1
         return self._n_sent - 1
 
     def advance(self, until: int) -> Completed:
-        """Go on until some messages are through, or are about to have left their senders, but not
-        beyond ``until``; when that was, and which ones: none if nothing is by then.
+        """Advance until some messages arrive or are about to leave, at most to ``until``.
 
-        Raises :class:`DimsweepError` if messages are under way that will never be through.
+        Return the time and the messages; there are none if nothing happens by then.  Raises
+        :class:`DimsweepError` if messages in flight can never arrive.
         """
         if self._sizes:
-            kinds = np.array(self.numbers(self._kinds), np.int64)
+            kinds = np.array(self.number_kinds(self._kinds), np.int64)
             self.start(kinds, np.array(self._sizes), self._now)
             self._kinds, self._sizes = [], []
         return self.kernel.advance(until, Stop.DEPARTURE)
@@ -160,8 +164,8 @@ PARTS = 1000  # of a byte, in which flows have sizes: messages may have broken n
 
 
 def plain_fabric(network: Network) -> Fabric:
-    """A port for each link, in their order, without latencies; sizes are in PARTS of a byte."""
-    nodes = _numbers(network)
+    """Return a fabric with a port per link, without latencies; sizes are in PARTS of a byte."""
+    nodes = _number_nodes(network)
     return Fabric(
         [
             Port(nodes[link.source], nodes[link.target], round(8 * PARTS * link.bandwidth), 0)
@@ -172,12 +176,12 @@ def plain_fabric(network: Network) -> Fabric:
 
 
 def fabric_of(network: Network, model: NetworkModel) -> Fabric:
-    """Hosts and switches with shared buffers: each switch of the network, and no NPU.
+    """Return a fabric of hosts (NPUs) and switches with shared buffers.
 
     Raises :class:`DimsweepError` for a link that leads one way only, for a switch whose headroom
     takes its buffer, and for buffers that are not the dimensions'.
     """
-    nodes, packets = _numbers(network), model.packets
+    nodes, packets = _number_nodes(network), model.packets
     for link in network.links:
         if (link.target, link.source) not in network.number:
             raise DimsweepError(
@@ -195,15 +199,15 @@ def fabric_of(network: Network, model: NetworkModel) -> Fabric:
     return fabric
 
 
-def _numbers(network: Network) -> dict[int | str, int]:
-    """A number for each node: an NPU's rank, and then the switches."""
+def _number_nodes(network: Network) -> dict[int | str, int]:
+    """Return a number for each node: an NPU's rank, and then the switches."""
     switches = [node for node in network.graph if isinstance(node, str)]
     npus = {npu: npu for npu in range(network.n_npus)}
     return npus | {switch: network.n_npus + i for i, switch in enumerate(switches)}
 
 
 def nodes_of(fabric: Fabric, ways: Ways) -> tuple[Way, ...]:
-    """The nodes of each way, out and back."""
+    """Return the nodes of each way, out and back."""
     return tuple(
         (_nodes(fabric, out), _nodes(fabric, back))
         for out, back in zip(ways.out, ways.back, strict=True)
@@ -243,7 +247,7 @@ _KEY = "network.packets.buffer"
 
 
 def buffers_of(network: Network, packets: PacketModel) -> dict[str, int]:
-    """Bytes of each switch, by its name.
+    """Return the buffer of each switch (bytes), by its name.
 
     A switch belongs to the dimension of its links (all links of a graph without dimensions are of
     one), and its level there is the number of links from the nearest NPU: 1 of leaves, 2 of spines.
@@ -277,7 +281,7 @@ def _switches(nodes: Iterable[int | str]) -> list[str]:
 
 
 def _levels(network: Network) -> dict[int, dict[str, int]]:
-    """The level of each switch, by its dimension and its name."""
+    """Return the level of each switch, by its dimension and its name."""
     import networkx as nx  # here: few runs ask
 
     ends: dict[int, list[tuple[int | str, int | str]]] = {}
@@ -302,8 +306,11 @@ def _levels(network: Network) -> dict[int, dict[str, int]]:
 
 
 class FlowCarrier(Carrier):
-    """Messages at their fair rates, through when their last byte is on its way: latencies pass
-    then, of several ways in the mean."""
+    """A carrier at max-min fair rates.
+
+    A message arrives when its last byte is sent and its latency, averaged over its ways, has
+    passed.
+    """
 
     kernel: FlowNetwork
 
@@ -318,6 +325,7 @@ class FlowCarrier(Carrier):
         super().__init__(FlowNetwork(self._fabric))
 
     def start(self, kinds: Longs, n_bytes: Floats, now: int) -> None:
+        """Start messages of numbered kinds."""
         ways, late = zip(*(self._ways[kind] for kind in kinds.tolist()), strict=True)
         sizes = (max(round(PARTS * size), 1) for size in n_bytes.tolist())
         flows = [
@@ -328,6 +336,7 @@ class FlowCarrier(Carrier):
         self._late += late
 
     def traffic(self, operators: Sequence[str]) -> Traffic:
+        """Return the start and arrival of each message."""
         run = self.kernel.account()
         return Traffic(tuple(operators), run.starts, run.ends + np.array(self._late, np.int64))
 
@@ -339,10 +348,10 @@ class FlowCarrier(Carrier):
 
 
 class PacketCarrier(Carrier):
-    """Messages in packets, for which latencies pass on their way; notes the links in ``watch``.
+    """A carrier in packets, whose latencies pass on their way; it notes links in ``watch``.
 
-    A message that is spread over several cards of its sender's is a flow on each, of as many of its
-    bytes as ways begin there.
+    A message that is spread over several cards of its sender is one flow per card, with a share of
+    the bytes in proportion to the number of ways that begin there.
     """
 
     kernel: PacketNetwork
@@ -357,15 +366,17 @@ class PacketCarrier(Carrier):
         super().__init__(PacketNetwork(self._fabric, settings, watch=watched, seed=model.seed))
 
     def traffic(self, operators: Sequence[str]) -> Traffic:
+        """Return the start and arrival of each message, and the packets' run."""
         run = self.kernel.account()
         starts, arrivals = self._parts.spans(run.starts, run.arrivals)
         return Traffic(tuple(operators), starts, arrivals, run)
 
     def start(self, kinds: Longs, n_bytes: Floats, now: int) -> None:
+        """Start messages of numbered kinds."""
         sizes = np.maximum(np.ceil(n_bytes), 1).astype(np.int64)
         own = kinds.tolist()
         n = np.array([len(self._upto[kind]) for kind in own], np.int64)
-        row, place = ragged(n)
+        row, place = ragged_positions(n)
         upto = np.concatenate([self._upto[kind] for kind in own])
         ends = np.rint(upto * sizes[row]).astype(np.int64)
         begins = np.where(place, np.roll(ends, 1), 0)
@@ -374,9 +385,10 @@ class PacketCarrier(Carrier):
         self.kernel.repeat(flows, np.maximum(ends - begins, 1), now)
 
     def advance(self, until: int) -> Completed:
+        """Advance until some messages arrive or are about to leave, at most to ``until``."""
         while True:
             done = super().advance(until)
-            whole = self._parts.whole(done)
+            whole = self._parts.merge_parts(done)
             idle = not len(done.arrived) and not len(done.departing)
             if idle or len(whole.arrived) or len(whole.departing) or done.time >= until:
                 return whole
@@ -392,14 +404,16 @@ class PacketCarrier(Carrier):
             self._upto.append(n_ways / len(kind.ways.out))
 
     def _flow(self, kind: Kind, numbers: Sequence[int]) -> Flow:
-        """That of some of the ways, all from one card.  The window is what the narrowest link
-        carries while a full packet and its ACK travel, the ACK behind a full packet at each port;
-        all ways are taken to be like the first."""
+        """Return the flow of a message over some of its ways, all from one card.
+
+        The window is what the narrowest link carries while a full packet and its ACK travel, the
+        ACK behind a full packet at each port; all ways are assumed to equal the first.
+        """
         packets = self._packets
         ways = Ways(*(tuple(way[i] for i in numbers) for way in kind.ways))
         out, back = ([self._fabric.ports[i] for i in way[0]] for way in ways)
-        round_trip = _crossing(out, packets.data_size)
-        round_trip += _crossing(back, packets.data_size + packets.ack_size)
+        round_trip = _traversal_time(out, packets.data_size)
+        round_trip += _traversal_time(back, packets.data_size + packets.ack_size)
         narrowest = min(port.rate for port in out)
         window = max(round_trip * narrowest // (8 * 10**12), packets.data_size)
         first, *sprayed = nodes_of(self._fabric, ways)
@@ -415,7 +429,7 @@ class PacketCarrier(Carrier):
 
 
 class _Parts:
-    """The flows of messages: a message is through, or leaves, when all of its flows have."""
+    """The flows of messages: a message arrives, or leaves, when all its flows have."""
 
     def __init__(self) -> None:
         self._message: list[int] = []  # of each flow
@@ -423,15 +437,15 @@ class _Parts:
         self._left: dict[int, list[int]] = {}  # of messages of several: to arrive, to leave, until
 
     def add(self, n_flows: Longs) -> None:
-        """Messages of so many flows each."""
+        """Add messages with the given number of flows each."""
         for n in n_flows.tolist():
             if n > 1:
                 self._left[len(self._first)] = [n, n, 0]
             self._message += [len(self._first)] * n
             self._first.append(len(self._message) - n)
 
-    def whole(self, done: Completed) -> Completed:
-        """The messages that are through or leave now, in the place of flows."""
+    def merge_parts(self, done: Completed) -> Completed:
+        """Return the messages, instead of flows, that have arrived or leave now."""
         if len(self._first) == len(self._message):
             return done
         arrived, departing = list[int](), dict[int, int]()
@@ -452,7 +466,7 @@ class _Parts:
         return Completed(done.time, through, through, *leaving)
 
     def spans(self, starts: Longs, arrivals: Longs) -> tuple[Longs, Longs]:
-        """When each message started and arrived, or -1 if it has not."""
+        """Return the start and arrival of each message, or -1 if it has not arrived."""
         if len(self._first) == len(self._message):
             return starts, arrivals
         last = np.maximum.reduceat(arrivals, self._first)
@@ -460,13 +474,16 @@ class _Parts:
         return starts[self._first], np.where(missing, -1, last)
 
 
-def _crossing(ports: Sequence[Port], size: int) -> int:
-    """Picoseconds that ``size`` bytes take over all ports, one after another."""
+def _traversal_time(ports: Sequence[Port], size: int) -> int:
+    """Return the ps that ``size`` bytes take over all ports, one after another."""
     return sum(8 * size * 10**12 // port.rate + port.delay for port in ports)
 
 
 def _settings(packets: PacketModel) -> Settings:
-    """The settings of the kernel, in picoseconds; TCP's clock is as fine as its least time-out."""
+    """Return the settings of the packet kernel, in picoseconds.
+
+    TCP's clock granularity is at most its minimum time-out.
+    """
     transport = packets.sender
     if isinstance(transport, Tcp):
         if transport.least_rto != type(transport).least_rto:

@@ -1,1 +1,1 @@
-"""What all compiled kernels are made of: queues, pools, numbers for none, state by reference."""
+"""Parts shared by all compiled kernels: queues, free lists, constants, state by reference."""

@@ -1,10 +1,10 @@
-"""What a rank, or a class of ranks, does with its time; and memories that several ranks share.
+"""Time accounts of ranks (or classes of ranks), and servers of shared memories.
 
-**Accounts.**  A rank computes, or its communication is exposed (nothing computes meanwhile).  An
+**Accounts.**  A rank computes, or its communication is exposed (nothing computes meanwhile). An
 instant of exposed communication is shared equally among the operators in flight, and among the
-ports that serve.  An account adds up one such share from the beginning; the share of an operator or
-a port is the difference between the account when it ends and when it begins.  So the account of
-operators or of a port is valid only while none of them is in flight.
+serving ports.  An account sums one such share from the beginning; the share of an operator or a
+port is the difference between the account at its end and at its begin.  Therefore the account of an
+operator or a port is valid only while none of them is in flight.
 
 **Servers.**  A server of a memory serves all accesses in flight at once, each at an equal share
 (processor sharing).  With n NPUs in flight, an access takes n times as long as in isolation, or as
@@ -29,7 +29,7 @@ ACCOUNT = {  # fields of the record of a rank or a class; times are ps
     "in_flight": "i4",  # operators that communicate or access memory
     "serving": "i4",  # ports with something under way
 }
-OF_PORT = {  # fields of the record of one of its ports
+PORT_ACCOUNT = {  # fields of the record of one of its ports
     "exposed": "f8",  # ps
     "under_way": "i4",  # phases, and flows whose last latencies pass
 }
@@ -38,36 +38,38 @@ BEGINS, ENDS = 1, -1
 
 @inlined
 def book(account: Any, computes: bool, now: int) -> None:
-    """Book the time since the account last changed.  Call it before the account changes."""
+    """Book the time since the account last changed; call this before the account changes."""
     span = now - account.clock
     account.clock = now
     if computes:
         account.compute += span
     elif account.in_flight > 0:
         account.exposed += span
-        account.per_operator += _share(span, account.in_flight)
+        account.per_operator += _divide_span(span, account.in_flight)
         if account.serving > 0:
-            account.per_port += _share(span, account.serving)
+            account.per_port += _divide_span(span, account.serving)
         else:
             account.unserved += span
 
 
 @inlined
-def _share(span: int, n: int) -> float:
+def _divide_span(span: int, n: int) -> float:
     return float(span) if n == 1 else span / n  # division is slow, and n is nearly always 1
 
 
 @inlined
 def change_flight(account: Any, exposed: Floats, number: int, tally: int, change: int) -> None:
-    """An operator BEGINS or ENDS to be in flight; ``exposed`` (accounts, tallies) is what is
-    exposed of operators."""
+    """Book that an operator BEGINS or ENDS to be in flight.
+
+    ``exposed`` (accounts, tallies) holds the exposed time of operators.
+    """
     account.in_flight += change
     exposed[number, tally] -= change * account.per_operator
 
 
 @inlined
 def change_port(account: Any, port: Any, change: int) -> None:
-    """Something BEGINS or ENDS to be under way at a port."""
+    """Book that a phase or flow BEGINS or ENDS at a port."""
     if port.under_way == (change == ENDS):  # the first one to begin, or the last one to end
         account.serving += change
         port.exposed -= change * account.per_port
@@ -77,12 +79,12 @@ def change_port(account: Any, port: Any, change: int) -> None:
 ACCESS = {  # fields of the record of an access
     "since": "i8",  # when its share last changed (ps)
     "left": "f8",  # the share of it that was to be moved then
-    "lasts": "f8",  # ps that all of it takes as its servers are since then; -1 before
+    "duration": "f8",  # ps that all of it takes as its servers are since then; -1 before
 }
 
 
 class Servers(NamedTuple):
-    """Which servers an access needs, and whom they serve."""
+    """The servers that each access needs, and the number of NPUs that each server serves."""
 
     services: Table  # as of the program's structure, and
     uses: Table  # likewise
@@ -90,19 +92,19 @@ class Servers(NamedTuple):
 
 
 def n_servers(s: Structure) -> int:
-    """How many servers accesses share."""
+    """Return the number of servers that accesses share."""
     return int(s.server_uses["server"].max(initial=-1)) + 1
 
 
 @inlined
-def begin(access: Any, now: int) -> None:
-    """Nothing of the access has been moved yet."""
-    access.left, access.lasts, access.since = 1.0, -1.0, now
+def begin_access(access: Any, now: int) -> None:
+    """Reset an access: none of its bytes have moved."""
+    access.left, access.duration, access.since = 1.0, -1.0, now
 
 
 @kernel
 def serve(servers: Servers, number: int, sign: int) -> None:
-    """The servers of a service serve one access more (1), or fewer (-1)."""
+    """Add one access (``sign`` 1) to the servers of a service, or remove one (-1)."""
     service = servers.services[number]
     for i in range(service.use_start, service.use_end):
         use = servers.uses[i]
@@ -110,9 +112,8 @@ def serve(servers: Servers, number: int, sign: int) -> None:
 
 
 @kernel
-def lasts(servers: Servers, number: int) -> float:
-    """Picoseconds that a whole access would take if the servers of its service went on as they
-    are."""
+def access_time(servers: Servers, number: int) -> float:
+    """Return the duration (ps) of a whole access at the servers' present load."""
     service = servers.services[number]
     slowest = service.own
     for i in range(service.use_start, service.use_end):
@@ -122,9 +123,9 @@ def lasts(servers: Servers, number: int) -> float:
 
 
 @inlined
-def go_on(access: Any, takes: float, now: int) -> float:
-    """The whole access takes this long from now on; picoseconds until the rest of it is moved."""
-    if access.lasts > 0.0:
-        access.left -= (now - access.since) / access.lasts
-    access.since, access.lasts = now, takes
+def continue_access(access: Any, takes: float, now: int) -> float:
+    """Set a new total duration of an access; return the ps until its bytes have moved."""
+    if access.duration > 0.0:
+        access.left -= (now - access.since) / access.duration
+    access.since, access.duration = now, takes
     return max(access.left, 0.0) * takes

@@ -1,4 +1,4 @@
-"""What happens when: a heap, and a calendar queue (Brown, 1988) whose order is exact.
+"""Event calendars: a heap, and a calendar queue (Brown, 1988) with an exact order.
 
 Events are ordered by time and then by number, as they were planned.  The calendar keeps near events
 in a ring of buckets, each a sorted queue; a bitmap of two levels finds the next bucket that holds
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dimsweep.engine.compiler import inlined, kernel
 from dimsweep.engine.kernels.core import queues
-from dimsweep.engine.kernels.core.compiling import long, lowest
+from dimsweep.engine.kernels.core.compiling import long, lowest_bit
 from dimsweep.engine.kernels.core.queues import POOL, QUEUE, append, insert, take_first
 from dimsweep.engine.kernels.core.tables import NEVER, NONE
 from dimsweep.engine.lower.program import Ints, Table
@@ -29,7 +29,7 @@ from dimsweep.engine.records import record
 
 @kernel
 def plan_due(table: Table, order: Ints, record: int, due: int) -> None:
-    """Something is due for a record at a tick, instead of what was, if anything was."""
+    """Plan a record for tick ``due``, in place of its earlier plan if there is one."""
     table[record].due = due
     at = long(table[record].at)
     if at == NONE:
@@ -38,8 +38,8 @@ def plan_due(table: Table, order: Ints, record: int, due: int) -> None:
 
 
 @kernel
-def give_up_due(table: Table, order: Ints, record: int) -> None:
-    """Nothing is due any more for a record, if anything was."""
+def cancel_due(table: Table, order: Ints, record: int) -> None:
+    """Cancel the plan of a record, if there is one."""
     at = long(table[record].at)
     if at == NONE:
         return
@@ -52,15 +52,15 @@ def give_up_due(table: Table, order: Ints, record: int) -> None:
 
 @inlined
 def take_due(table: Table, order: Ints) -> int:
-    """The record for which something is due next; nothing is any more."""
+    """Return the record that is due next, and remove it from the heap."""
     first = long(order[1])
-    give_up_due(table, order, first)
+    cancel_due(table, order, first)
     return first
 
 
 @kernel
 def _rise(table: Table, order: Ints, at: int, record: int) -> int:
-    """The place that a record finds above ``at``."""
+    """Move records down from ``at`` until ``record`` fits; return its place."""
     while at > 1 and is_before(table, record, order[at >> 1]):
         _place(table, order, at, order[at >> 1])
         at >>= 1
@@ -90,7 +90,7 @@ def _place(table: Table, order: Ints, at: int, record: int) -> None:
 
 @inlined
 def is_before(table: Table, one: int, other: int) -> bool:
-    """Whether one record is due earlier than another one."""
+    """Return whether record ``one`` is due earlier than record ``other``."""
     if table[one].due != table[other].due:
         return table[one].due < table[other].due
     return table[one].number < table[other].number
@@ -101,7 +101,7 @@ BUCKETS = 1 << 16  # unless somebody wants fewer; a power of two, of 4096 at lea
 EVENT = record(
     due="i8",  # tick
     number="i8",  # of those of a tick the lower one is first
-    what="i4",
+    code="i4",
     next="i4",  # of its bucket, or of the free ones
     at="i4",  # its place in the heap
 )
@@ -120,7 +120,7 @@ EMPTY, LATER = -1, -2  # what ``take`` returns instead of an event
 
 
 class Agenda(NamedTuple):
-    """The events that are planned."""
+    """The planned events."""
 
     events: Table  # (capacity,) of EVENT
     buckets: Table  # of BUCKET
@@ -131,7 +131,7 @@ class Agenda(NamedTuple):
 
 
 def new_agenda(capacity: int, shift: int, buckets: int = BUCKETS) -> Agenda:
-    """An empty agenda for ``capacity`` events; a bucket is 2^shift ticks wide."""
+    """Return an empty agenda for ``capacity`` events; a bucket is 2^shift ticks wide."""
     events, ring, counts = np.zeros(capacity, EVENT), np.zeros(buckets, BUCKET), np.zeros(1, CLOCK)
     ring["queue"]["head"] = ring["recent"] = NONE
     counts["until"], counts["shift"] = NEVER, shift
@@ -141,51 +141,51 @@ def new_agenda(capacity: int, shift: int, buckets: int = BUCKETS) -> Agenda:
     return Agenda(events, ring, bits, bits[: len(bits) // 64].copy(), far, counts)
 
 
-def enlarged_agenda(a: Agenda) -> Agenda:
-    """The same events with room for twice as many."""
-    events = queues.with_more_free(a.counts["free"][0], a.events)
+def enlarge_agenda(a: Agenda) -> Agenda:
+    """Return the agenda with twice the capacity."""
+    events = queues.double_table(a.counts["free"][0], a.events)
     return a._replace(events=events, far=np.resize(a.far, len(events) + 1))
 
 
 @inlined
 def next_number(a: Agenda) -> int:
-    """The number of an event, which may be planned later, or never."""
+    """Return the next event number, for an event that may be planned later or never."""
     number = a.counts[0].numbers
     a.counts[0].numbers = number + 1
     return number
 
 
 @inlined
-def plan(a: Agenda, time: int, what: int) -> int:
-    """Plan an event behind all that are planned for this time; returns its number."""
+def plan(a: Agenda, time: int, code: int) -> int:
+    """Plan an event after all events planned for this time; return its number."""
     number = next_number(a)
-    plan_as(a, time, number, what)
+    plan_numbered(a, time, number, code)
     return number
 
 
 @inlined
-def plan_timer(a: Agenda, time: int, what: int) -> int:
-    """Plan an event that changes a rate, but makes nobody send; returns its number."""
+def plan_timer(a: Agenda, time: int, code: int) -> int:
+    """Plan an event that changes a rate but makes nobody send; return its number."""
     a.counts[0].timers += 1
-    return plan(a, time, what)
+    return plan(a, time, code)
 
 
 @inlined
-def passed(a: Agenda, time: int, number: int) -> bool:
-    """Whether the event of this time and number is over or under way."""
+def has_passed(a: Agenda, time: int, number: int) -> bool:
+    """Return whether the event of this time and number is over or being processed."""
     now = a.counts[0].now
     return time < now or (time == now and number <= a.counts[0].current)
 
 
 @inlined
-def plan_as(a: Agenda, time: int, number: int, what: int) -> None:
+def plan_numbered(a: Agenda, time: int, number: int, code: int) -> None:
     """Plan an event with a number that was taken before."""
     clock = a.counts[0]
     event = queues.take_free(clock.free, a.events)
     e = a.events[event]
     e.due = time
     e.number = number
-    e.what = what
+    e.code = code
     if (time >> clock.shift) - (clock.now >> clock.shift) < len(a.buckets):
         _put(a, event)
     else:
@@ -200,7 +200,7 @@ def _bucket(a: Agenda, time: int) -> int:
 
 @inlined
 def _put(a: Agenda, event: int) -> None:
-    """Put an event into its bucket's queue: most often behind all others."""
+    """Insert an event into its bucket's queue, most often at the end."""
     bucket, events = _bucket(a, a.events[event].due), a.events
     recent, queue = a.buckets[bucket].recent, a.buckets[bucket].queue
     if queue.head == NONE:
@@ -223,9 +223,9 @@ def _put(a: Agenda, event: int) -> None:
 
 @inlined
 def take(a: Agenda) -> int:
-    """Go to the next event; returns WHAT it is.
+    """Advance to the next event and return its code.
 
-    EMPTY if there is none, LATER if it is after UNTIL; then nothing changes.
+    Return EMPTY if there is none, and LATER if it is after ``until``; then nothing changes.
     """
     clock, bucket = a.counts[0], _next_bucket(a)
     is_far = _far_is_next(a, bucket)
@@ -242,12 +242,12 @@ def take(a: Agenda) -> int:
     clock.now = e.due
     clock.current = e.number
     queues.put_free(clock.free, a.events, event)
-    return e.what
+    return e.code
 
 
 @inlined
 def next_time(a: Agenda) -> int:
-    """When the next event is, or the end of time."""
+    """Return the time of the next event, or NEVER."""
     bucket = _next_bucket(a)
     if _far_is_next(a, bucket):
         return a.events[a.far[1]].due
@@ -256,7 +256,7 @@ def next_time(a: Agenda) -> int:
 
 @inlined
 def _far_is_next(a: Agenda, bucket: int) -> bool:
-    """Whether something in the heap comes before what is in the next bucket, or NONE."""
+    """Return whether the first event of the heap precedes the next bucket."""
     if a.far[0] == 0:
         return False
     return bucket < 0 or is_before(a.events, a.far[1], a.buckets[bucket].queue.head)
@@ -264,7 +264,7 @@ def _far_is_next(a: Agenda, bucket: int) -> bool:
 
 @inlined
 def _leave_bucket(a: Agenda, bucket: int) -> None:
-    """The first event of a bucket is no longer in it."""
+    """Remove the first event of a bucket."""
     b = a.buckets[bucket]
     if take_first(b.queue, a.events) == b.recent:
         b.recent = NONE
@@ -276,29 +276,29 @@ def _leave_bucket(a: Agenda, bucket: int) -> None:
 
 
 @inlined
-def upcoming(a: Agenda) -> int:
-    """WHAT happens next, if it does so within the present bucket's time; or -1."""
+def peek_event(a: Agenda) -> int:
+    """Return the code of the next event within the present bucket, or NONE."""
     event = a.buckets[_bucket(a, a.counts[0].now)].queue.head
-    return a.events[event].what if event >= 0 else NONE
+    return a.events[event].code if event >= 0 else NONE
 
 
 @inlined
 def _next_bucket(a: Agenda) -> int:
-    """The first bucket that holds an event, from the present one on and around the ring."""
+    """Return the first bucket with an event, from the present one around the ring; or NONE."""
     start = _bucket(a, a.counts[0].now)
     word = start >> 6
     found = a.bits[word] >> np.uint64(start & 63)
     if found:
-        return start + lowest(found)
+        return start + lowest_bit(found)
     top, offset = word >> 6, (word & 63) + 1
     if offset < 64:
         found = a.words[top] >> np.uint64(offset)
         if found:
-            word = (top << 6) + offset + lowest(found)
-            return (word << 6) + lowest(a.bits[word])
+            word = (top << 6) + offset + lowest_bit(found)
+            return (word << 6) + lowest_bit(a.bits[word])
     for i in range(1, len(a.words) + 1):
         other = (top + i) & (len(a.words) - 1)
         if a.words[other]:
-            word = (other << 6) + lowest(a.words[other])
-            return (word << 6) + lowest(a.bits[word])
+            word = (other << 6) + lowest_bit(a.words[other])
+            return (word << 6) + lowest_bit(a.bits[word])
     return NONE

@@ -1,8 +1,8 @@
-"""Extensions of Numba that kernels are compiled with.
+"""Extensions of Numba for the kernels.
 
-Each changes how kernels compile, never what they compute: arrays indexed from the front, state by
-reference, functions compiled only where the type of a state needs them, and single instructions of
-the processor.  ``engine/kernels/README.md`` explains when to use which.
+Each changes how kernels compile, never their results: arrays indexed from the front, state by
+reference, functions compiled only for the states that need them, and single instructions of the
+processor.  ``engine/kernels/README.md`` explains when to use which.
 """
 
 import hashlib
@@ -31,45 +31,45 @@ from numba.extending import (
 )
 
 
-class FromFront(types.Array):
-    """An array of which no index is negative; a view of it is an array like all others."""
+class FrontIndexedArray(types.Array):
+    """An array type without negative indices; a view of it is an ordinary array."""
 
 
-register_model(FromFront)(ArrayModel)
+register_model(FrontIndexedArray)(ArrayModel)
 
 
-def from_front(array: Any) -> FromFront:
-    """The type of the same array, indexed from the front."""
+def index_from_front(array: Any) -> FrontIndexedArray:
+    """Return the type of ``array`` without negative indices."""
     readonly = not array.mutable
-    return FromFront(array.dtype, array.ndim, array.layout, readonly, aligned=array.aligned)
+    return FrontIndexedArray(array.dtype, array.ndim, array.layout, readonly, aligned=array.aligned)
 
 
-@lower_builtin(operator.getitem, FromFront, types.Integer)  # type: ignore[untyped-decorator]
+@lower_builtin(operator.getitem, FrontIndexedArray, types.Integer)  # type: ignore[untyped-decorator]
 def _get_item(context: Any, builder: Any, of: Any, arguments: Any) -> Any:
     from numba.np import arrayobj  # few that import the engine compile
 
-    kinds, values = _unsigned(context, builder, of, arguments)
+    kinds, values = _cast_indices(context, builder, of, arguments)
     return arrayobj.getitem_arraynd_intp(context, builder, kinds, values)
 
 
-@lower_builtin(operator.getitem, FromFront, BaseTuple)  # type: ignore[untyped-decorator]
-def _get_item_of_many(context: Any, builder: Any, of: Any, arguments: Any) -> Any:
+@lower_builtin(operator.getitem, FrontIndexedArray, BaseTuple)  # type: ignore[untyped-decorator]
+def _get_items(context: Any, builder: Any, of: Any, arguments: Any) -> Any:
     from numba.np import arrayobj  # as above
 
-    kinds, values = _unsigned(context, builder, of, arguments)
+    kinds, values = _cast_indices(context, builder, of, arguments)
     return arrayobj.getitem_array_tuple(context, builder, kinds, values)
 
 
-@lower_builtin(operator.setitem, FromFront, types.Any, types.Any)  # type: ignore[untyped-decorator]
+@lower_builtin(operator.setitem, FrontIndexedArray, types.Any, types.Any)  # type: ignore[untyped-decorator]
 def _set_item(context: Any, builder: Any, of: Any, arguments: Any) -> Any:
     from numba.np import arrayobj  # as above
 
-    kinds, values = _unsigned(context, builder, of, arguments)
+    kinds, values = _cast_indices(context, builder, of, arguments)
     return arrayobj.setitem_array(context, builder, kinds, values)
 
 
-def _unsigned(context: Any, builder: Any, of: Any, arguments: Any) -> tuple[Any, Any]:
-    """The same with unsigned indices: those Numba takes as they are."""
+def _cast_indices(context: Any, builder: Any, of: Any, arguments: Any) -> tuple[Any, Any]:
+    """Cast the indices of an access to unsigned integers, which Numba uses unchecked."""
     array, kind, *others = of.args
     if isinstance(kind, types.Integer):
         to = types.uintp
@@ -86,7 +86,7 @@ _State = TypeVar("_State")
 
 
 class Reference(types.Type):
-    """The address of a named tuple of type ``to``, which does not change meanwhile."""
+    """The address of a named tuple of type ``to``, which stays constant."""
 
     def __init__(self, to: Any) -> None:
         self.to = to
@@ -95,6 +95,7 @@ class Reference(types.Type):
 
     @property
     def key(self) -> Any:
+        """Type of the referenced tuple, by which Numba compares references."""
         return self.to
 
 
@@ -117,13 +118,15 @@ class _Attributes(AttributeTemplate):  # type: ignore[misc]
             return None
         field = reference.to[reference.to.fields.index(name)]
         if isinstance(field, types.Array):
-            return from_front(field)
+            return index_from_front(field)
         return Reference(field) if isinstance(field, BaseNamedTuple) else field
 
 
 @lower_getattr_generic(Reference)  # type: ignore[untyped-decorator]
-def _get(context: Any, builder: Any, reference: Reference, address: Any, name: str) -> Any:
-    """The attribute's address if it is a named tuple, else what it holds."""
+def _get_attribute(
+    context: Any, builder: Any, reference: Reference, address: Any, name: str
+) -> Any:
+    """Return the attribute's address if it is a named tuple, else its value."""
     index = reference.to.fields.index(name)
     at = cgutils.gep_inbounds(builder, address, 0, index)
     if isinstance(reference.to[index], BaseNamedTuple):
@@ -133,7 +136,7 @@ def _get(context: Any, builder: Any, reference: Reference, address: Any, name: s
 
 
 def _load(builder: Any, at: Any, of: Any) -> Any:
-    """What lies at an address, word by word: LLVM drops the words that are not used."""
+    """Load a value word by word: LLVM drops the unused words."""
     if not isinstance(of, (ir.LiteralStructType, ir.ArrayType)):
         word = builder.load(at)
         # A state's own words never change, whatever its arrays are given.
@@ -148,8 +151,8 @@ def _load(builder: Any, at: Any, of: Any) -> Any:
 
 
 def by_reference(state: _State) -> _State:
-    """``state``, for the functions that the caller calls; uncompiled, :func:`in_python`."""
-    return in_python(state)
+    """Pass ``state`` by reference to called kernels; without Numba see :func:`attribute_view`."""
+    return attribute_view(state)
 
 
 class _Row(np.void):  # type: ignore[misc]  # final for type checkers only
@@ -168,41 +171,45 @@ class _Row(np.void):  # type: ignore[misc]  # final for type checkers only
         self[name] = value
 
 
-def in_python(state: _State) -> _State:
-    """Return ``state``; with ``NUMBA_DISABLE_JIT=1``, with records that have attributes."""
+def attribute_view(state: _State) -> _State:
+    """Return ``state``; with ``NUMBA_DISABLE_JIT=1``, with attributes on its records."""
     found: Any = state
     if config.DISABLE_JIT and isinstance(found, np.ndarray) and found.dtype.names:
         found = found.view((_Row, found.dtype))
     elif config.DISABLE_JIT and isinstance(found, tuple) and hasattr(found, "_make"):
-        found = found._make(map(in_python, found))
+        found = found._make(map(attribute_view, found))
     readable: _State = found
     return readable
 
 
 @type_callable(by_reference)  # type: ignore[untyped-decorator]
-def _type(context: Any) -> Any:
+def _reference_type(context: Any) -> Any:
     return lambda state: Reference(state) if isinstance(state, BaseNamedTuple) else None
 
 
 @lower_builtin(by_reference, BaseNamedTuple)  # type: ignore[untyped-decorator]
 def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """The address of a copy in the caller's frame: this is no function of its own."""
-    at = cgutils.alloca_once_value(builder, _nameless(builder, signature.args[0], arguments[0]))
+    """Return the address of a copy in the caller's frame, which inlines this function."""
+    at = cgutils.alloca_once_value(
+        builder, _strip_addresses(builder, signature.args[0], arguments[0])
+    )
     # LLVM must not see that the state was written here, or it may take what never changes to be
     # what was there before: empty assembly hides where the address comes from.
     kind = ir.FunctionType(at.type, [at.type])
     return builder.asm(kind, "", "=r,0,~{memory}", [at], side_effect=True)
 
 
-def _nameless(builder: Any, of: Any, value: Any) -> Any:
-    """``value`` without the addresses of the functions that it holds: code that has them cannot be
-    kept, for they differ from process to process."""
+def _strip_addresses(builder: Any, of: Any, value: Any) -> Any:
+    """Replace functions in ``value`` by null, so that the code can be cached.
+
+    The addresses of functions differ from process to process.
+    """
     if isinstance(of, types.Dispatcher):
         return ir.Constant(value.type, None)
     if isinstance(of, BaseNamedTuple):
         for i, each in enumerate(of):
             if isinstance(each, (types.Dispatcher, BaseNamedTuple)):
-                part = _nameless(builder, each, builder.extract_value(value, i))
+                part = _strip_addresses(builder, each, builder.extract_value(value, i))
                 value = builder.insert_value(value, part, i)
     return value
 
@@ -213,8 +220,10 @@ UNUSED = np.dtype([("unused", "i1")])
 
 
 def where_used(table: str, otherwise: Any = None) -> Callable[[_F], _F]:
-    """Have a kernel compiled for states, handed on by reference, whose ``table`` is in use; for
-    others it does nothing, and returns ``otherwise``."""
+    """Compile a kernel only for states whose ``table`` is in use.
+
+    For other states, passed by reference, it does nothing and returns ``otherwise``.
+    """
 
     def decorate(kernel: Any) -> Any:
         # What a kernel is made of is told by defaults, too (engine.fingerprint).
@@ -272,8 +281,8 @@ def _lowest(_typing: Any, word: types.Integer) -> tuple[Any, _Generate]:
     return types.int64(types.uint64), generate
 
 
-def _instruction(defined: _Generate, in_python: _Generate) -> Any:
-    return in_python if config.DISABLE_JIT else intrinsic(defined)
+def _instruction(defined: _Generate, attribute_view: _Generate) -> Any:
+    return attribute_view if config.DISABLE_JIT else intrinsic(defined)
 
 
 #: ``number`` with 64 bits, as a field of 32 bits is not.
@@ -281,6 +290,6 @@ long: Callable[[int], int] = _instruction(_long, int)
 #: Fetch a row of a table into the cache, while other things are done.
 prefetch: Callable[..., None] = _instruction(_prefetch, lambda table, row: None)
 #: The position of the lowest bit that is set in an unsigned word of 64 bits, which is not 0.
-lowest: Callable[..., int] = _instruction(
+lowest_bit: Callable[..., int] = _instruction(
     _lowest, lambda word: (int(word) & -int(word)).bit_length() - 1
 )

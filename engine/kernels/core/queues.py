@@ -21,7 +21,7 @@ POOL = record(first="i4", left="i4")  # a free list: its first record, and its l
 
 @inlined
 def take_free(pool: Any, table: Table) -> int:
-    """Take a record from the free list; returns its number."""
+    """Take a record from the free list and return its number."""
     number = long(pool.first)
     pool.first = table[number].next
     pool.left -= 1
@@ -41,7 +41,7 @@ def new_free_table(n: int, of: "np.dtype[np.void]") -> Table:
     return new_table(n, of, next=np.append(np.arange(1, n), NONE)[:n])
 
 
-def with_more_free(pool: Table, table: Table) -> Table:
+def double_table(pool: Table, table: Table) -> Table:
     """Return the table with twice as many records (at least one); the new ones are free."""
     more = np.concatenate([table, np.zeros(max(len(table), 1), table.dtype)])
     add_free(pool, more, len(table))
@@ -60,7 +60,7 @@ QUEUE = record(head="i4", tail="i4")  # of its own, within another record
 
 @inlined
 def append(queue: Any, table: Table, number: int) -> None:
-    """Put a record behind all others."""
+    """Append a record to the queue."""
     table[number].next = NONE
     if queue.head == NONE:
         queue.head = number
@@ -71,7 +71,7 @@ def append(queue: Any, table: Table, number: int) -> None:
 
 @inlined
 def insert(queue: Any, table: Table, behind: int, number: int) -> None:
-    """Put a record behind another one of the queue, or, behind NONE, before all."""
+    """Insert a record behind another one of the queue, or, behind NONE, at the head."""
     if behind == NONE:
         table[number].next = queue.head
         queue.head = number
@@ -84,7 +84,10 @@ def insert(queue: Any, table: Table, behind: int, number: int) -> None:
 
 @inlined
 def insert_in_order(queue: Any, table: Table, keys: Any, number: int) -> None:
-    """Put a record behind all whose key is not higher; ``keys`` has one for each of the table."""
+    """Insert a record behind all records with the same or a lower key.
+
+    ``keys`` holds one key for each record of the table.
+    """
     if queue.head == NONE or keys[queue.tail] <= keys[number]:
         append(queue, table, number)
         return
@@ -96,15 +99,15 @@ def insert_in_order(queue: Any, table: Table, keys: Any, number: int) -> None:
 
 @inlined
 def take_first(queue: Any, table: Table) -> int:
-    """Take the first record of a queue that is not empty; its number."""
+    """Remove the first record of a queue that is not empty; return its number."""
     number = long(queue.head)
     queue.head = table[number].next
     return number
 
 
 @inlined
-def take_behind(queue: Any, table: Table, before: int, number: int) -> None:
-    """Take a record that stands behind the one ``before``, or, behind NONE, first."""
+def take_after(queue: Any, table: Table, before: int, number: int) -> None:
+    """Remove a record that stands behind ``before``, or, behind NONE, at the head."""
     after = long(table[number].next)
     if before == NONE:
         queue.head = after
@@ -115,7 +118,7 @@ def take_behind(queue: Any, table: Table, before: int, number: int) -> None:
 
 
 class Worklist(NamedTuple):
-    """The first ``filled`` of ``numbers``."""
+    """A list of numbers: the first ``filled`` entries of ``numbers``."""
 
     numbers: Longs
     filled: Longs  # (1,)
@@ -128,7 +131,7 @@ def new_worklist(room: int) -> Worklist:
 
 @inlined
 def put(worklist: Worklist, number: int) -> None:
-    """Put a number on the list, behind all others."""
+    """Append a number to the list."""
     worklist.numbers[worklist.filled[0]] = number
     worklist.filled[0] += 1
 
@@ -142,7 +145,7 @@ def take_all(worklist: Worklist) -> int:
 
 
 @inlined
-def take_out(worklist: Worklist, number: int) -> None:
+def remove(worklist: Worklist, number: int) -> None:
     """Remove a number from the list; the others keep their order."""
     kept = 0
     for i in range(worklist.filled[0]):
@@ -155,7 +158,7 @@ def take_out(worklist: Worklist, number: int) -> None:
 
 @inlined
 def sort(worklist: Worklist) -> None:
-    """Put the numbers in ascending order, in which they nearly always are."""
+    """Sort the numbers in ascending order; they are nearly always sorted already."""
     for i in range(1, worklist.filled[0]):
         number, j = worklist.numbers[i], i
         while j > 0 and worklist.numbers[j - 1] > number:
@@ -166,10 +169,10 @@ def sort(worklist: Worklist) -> None:
 
 @kernel
 def sort_by(worklist: Worklist, keys: Any, scratch: Longs) -> None:
-    """Put the numbers in the order of their keys, ``keys[number]``, those with the same one in the
-    order of arrival: merges from the bottom up, unless all is in order, which it mostly is.
+    """Sort the numbers by ``keys[number]``; the sort is stable.
 
-    ``scratch`` has room for as many numbers as the list.
+    It merges from the bottom up, unless the numbers are in order, as they mostly are.  ``scratch``
+    has room for all numbers of the list.
     """
     numbers, n, at = worklist.numbers, long(worklist.filled[0]), 1
     while at < n and keys[numbers[at - 1]] <= keys[numbers[at]]:
@@ -200,9 +203,9 @@ EDGE = record(follower="i4", next="i4")
 def link_followers(
     flows: Table, edges: Table, n: int, first: int, after: Longs, after_from: Longs
 ) -> int:
-    """Let each flow from ``first`` on wait for those it names, unless they are done.
+    """Link each flow from ``first`` on to the flows it waits for, unless they are done.
 
-    ``n`` edges are in use before, and as many as it returns afterwards.
+    ``n`` is the number of edges in use before; the new number is returned.
     """
     for i in range(len(after_from) - 1):
         for k in range(after_from[i], after_from[i + 1]):

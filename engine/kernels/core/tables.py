@@ -1,4 +1,4 @@
-"""Tables by their rows: shared constants, new and larger tables, and rows of several items.
+"""Tables of records: shared constants, allocation, growth, and rows of several items.
 
 NumPy copies records field by field, which takes ten times as long as copying their bytes.
 """
@@ -23,7 +23,7 @@ LINE = 64  # bytes of a cache line
 
 
 def zeros(n: int, dtype: DTypeLike, *shape: int) -> Any:
-    """A table of ``n`` rows of zeros, each of them of ``shape``."""
+    """Return a table of ``n`` rows of zeros, each of ``shape``, that starts a cache line."""
     kind = np.dtype(dtype)
     n_bytes = n * kind.itemsize * int(np.prod(shape))
     memory = np.zeros(n_bytes + LINE, np.uint8)
@@ -31,23 +31,23 @@ def zeros(n: int, dtype: DTypeLike, *shape: int) -> Any:
     return memory[start : start + n_bytes].view(kind).reshape(n, *shape)
 
 
-def in_bytes(table: Any) -> NDArray[np.uint8]:
-    """The same rows as bytes, (rows, bytes of a row)."""
+def view_as_bytes(table: Any) -> NDArray[np.uint8]:
+    """Return the rows as bytes, shape (rows, bytes of a row)."""
     row = table.dtype.itemsize * int(np.prod(table.shape[1:]))
     return table.reshape(-1).view(np.uint8).reshape(len(table), row)
 
 
-def with_room(table: Any, n: int) -> Any:
-    """``table`` with at least ``n`` rows; it grows to twice its length, so that growing is rare."""
+def grow_table(table: Any, n: int) -> Any:
+    """Return ``table`` with at least ``n`` rows; it doubles, so that growth is rare."""
     if n <= len(table):
         return table
     more = zeros(max(n, 2 * len(table)), table.dtype, *table.shape[1:])
-    in_bytes(more)[: len(table)] = in_bytes(table)
+    view_as_bytes(more)[: len(table)] = view_as_bytes(table)
     return more
 
 
-def ragged(lengths: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For rows of these lengths: the row of each item, and its place in it."""
+def ragged_positions(lengths: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the row of each item and its place in the row, for rows of ``lengths``."""
     row = np.repeat(np.arange(len(lengths)), lengths)
     return row, np.arange(len(row)) - (np.cumsum(lengths) - lengths)[row]
 
@@ -55,5 +55,5 @@ def ragged(lengths: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.
 def pick(
     values: NDArray[_Number], index: NDArray[np.integer], nothing: int = NONE
 ) -> NDArray[_Number]:
-    """The values at each index, ``nothing`` where it is NONE."""
+    """Return the values at each index; ``nothing`` where the index is NONE."""
     return np.append(values, values.dtype.type(nothing))[index]

@@ -1,3 +1,3 @@
-"""The flow kernel: flows share links in the max-min fair way, and nothing is cut into packets."""
+"""The flow kernel: flows share links at max-min fair rates, without packets."""
 
 from dimsweep.engine.kernels.flow.network import FlowNetwork, FlowRun, fair_rates, simulate_flows

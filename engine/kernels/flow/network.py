@@ -1,4 +1,4 @@
-"""The flow kernel: simulate flows at their fair shares.
+"""The flow kernel: simulate flows at their max-min fair rates.
 
 A network of flows takes in more flows while it runs, or all at once.
 """
@@ -10,10 +10,10 @@ import numpy as np
 
 from dimsweep.engine.compiler import compiled, kernel
 from dimsweep.engine.kernels.core.agenda import plan_due, take_due
-from dimsweep.engine.kernels.core.compiling import in_python, long
+from dimsweep.engine.kernels.core.compiling import attribute_view, long
 from dimsweep.engine.kernels.core.queues import link_followers
 from dimsweep.engine.kernels.core.tables import NEVER
-from dimsweep.engine.kernels.flow.shares import join, leave, share
+from dimsweep.engine.kernels.flow.shares import join, leave, update_rates
 from dimsweep.engine.kernels.flow.tables import (
     ARRIVES,
     MOVES,
@@ -21,18 +21,18 @@ from dimsweep.engine.kernels.flow.tables import (
     TICKS,
     Flows,
     FlowWays,
+    add_flows,
     new_tables,
-    with_flows,
 )
 from dimsweep.engine.kernels.packet import Completed, Fabric, Flow, Stop
 from dimsweep.engine.kernels.packet.inputs import KnownWays, check_fabric
-from dimsweep.engine.kernels.packet.network import never_end
+from dimsweep.engine.kernels.packet.network import never_end_error
 from dimsweep.engine.lower.program import Floats, Longs
 
 
 @compiled
 def admit(f: Flows, first: int, at: int, after: Longs, after_from: Longs) -> None:
-    """Take in the flows from ``first`` on; those that wait for none start from ``at`` on."""
+    """Add the flows from ``first`` on; those without predecessors start from tick ``at`` on."""
     f.counts[0].n_edges = link_followers(
         f.flows, f.edges, f.counts[0].n_edges, first, after, after_from
     )
@@ -42,18 +42,18 @@ def admit(f: Flows, first: int, at: int, after: Longs, after_from: Longs) -> Non
 
 
 @compiled
-def share_now(f: Flows) -> None:
-    """Give all flows their rates, as if all moved."""
+def rate_all_flows(f: Flows) -> None:
+    """Give all flows their rates, as if all were moving."""
     for number in range(f.counts[0].n_flows):
         join(f, number, 0)
-    share(f, 0)
+    update_rates(f, 0)
 
 
 @compiled
 def run(f: Flows) -> None:
-    """Simulate until nothing moves, or what happens next is after UNTIL.
+    """Simulate until nothing moves, or the next event is after ``until``.
 
-    Rates are found anew when time goes on, so that flows may be added after what has happened.
+    Rates are recomputed when time advances, so flows may be added at the present tick.
     """
     counts = f.counts[0]
     while f.planned[0] + counts.n_changed > 0:
@@ -61,17 +61,17 @@ def run(f: Flows) -> None:
             if counts.now >= counts.until:
                 break
             if counts.n_changed > 0:
-                share(f, counts.now)
+                update_rates(f, counts.now)
                 continue
             if f.flows[f.planned[1]].due > counts.until:
                 break
         counts.now = f.flows[f.planned[1]].due
-        _happen(f, take_due(f.flows, f.planned), counts.now)
+        _dispatch(f, take_due(f.flows, f.planned), counts.now)
 
 
 @kernel
-def _happen(f: Flows, number: int, now: int) -> None:
-    """A planned flow starts, has sent its last byte, or this arrives."""
+def _dispatch(f: Flows, number: int, now: int) -> None:
+    """Start a planned flow, end its transfer, or record its arrival."""
     flow = f.flows[number]
     if flow.stage == STARTS:
         flow.start = now
@@ -100,7 +100,7 @@ def _happen(f: Flows, number: int, now: int) -> None:
 
 @kernel
 def _delay(f: Flows, number: int) -> int:
-    """Ticks that the last byte of a flow travels, in the mean over its ways."""
+    """Return the ticks that a flow's last byte travels, averaged over its ways."""
     delay, of_shares = 0, 0.0
     for k in range(f.flows[number].route, f.flows[number].route_end):
         if len(f.shares):
@@ -112,7 +112,7 @@ def _delay(f: Flows, number: int) -> int:
 
 @dataclass(frozen=True)
 class FlowRun:
-    """Start and end of each flow (ps; the end is the arrival of its last byte).
+    """Start and end of each flow (ps); the end is the arrival of its last byte.
 
     ``sharings`` is how often rates were found anew.
     """
@@ -123,12 +123,12 @@ class FlowRun:
 
     @property
     def completion_times(self) -> Longs:
-        """Picoseconds of each flow."""
+        """Duration of each flow (ps)."""
         return self.ends - self.starts
 
 
 class FlowNetwork:
-    """A fabric whose flows have their max-min fair shares; more are added while it runs.
+    """A fabric of flows at max-min fair rates; flows may be added while it runs.
 
     Raises :class:`DimsweepError` for a fabric that cannot be simulated, naming the link.
     """
@@ -148,8 +148,8 @@ class FlowNetwork:
         """
         first = int(self._tables.counts["n_flows"][0])
         taken = self._known.take(flows, first, at, self.now)
-        self._tables = with_flows(self._tables, taken, self._ways)
-        admit(in_python(self._tables), first, at, taken.after, taken.after_from)
+        self._tables = add_flows(self._tables, taken, self._ways)
+        admit(attribute_view(self._tables), first, at, taken.after, taken.after_from)
         return range(first, int(self._tables.counts["n_flows"][0]))
 
     def advance(self, until: int = NEVER, stop: Stop = Stop.ARRIVAL) -> Completed:
@@ -160,34 +160,33 @@ class FlowNetwork:
         """
         f = self._tables
         f.counts["n_arrived"][0], f.counts["stop"][0], f.counts["until"] = 0, stop, until
-        run(in_python(f))
+        run(attribute_view(f))
         if f.planned[0] == 0 and f.counts["n_ended"][0] < f.counts["n_flows"][0]:
             ends = f.flows["end"][: f.counts["n_flows"][0]]
-            raise never_end(ends, "they wait for flows that never end")
+            raise never_end_error(ends, "they wait for flows that never end")
         # Events stop at UNTIL, which an arrival has set to its own tick.
         self.now = int(f.counts["now" if f.counts["until"][0] == NEVER else "until"][0])
         arrived = f.arrived[: f.counts["n_arrived"][0]].copy()
         return Completed(self.now, arrived, arrived)
 
     def account(self) -> FlowRun:
-        """What has happened so far."""
+        """Return the starts and ends of the flows so far."""
         flows = self._tables.flows[: self._tables.counts["n_flows"][0]]
         sharings = int(self._tables.counts["n_sharings"][0])
         return FlowRun(flows["start"].copy(), flows["end"].copy(), sharings)
 
     def fair_rates(self) -> Floats:
-        """The rate of each flow (bytes a second) if all moved at once."""
-        share_now(in_python(self._tables))
+        """Return the rate of each flow (bytes/s) if all moved at once."""
+        rate_all_flows(attribute_view(self._tables))
         return self._tables.flows["rate"][: self._tables.counts["n_flows"][0]] * TICKS
 
 
 def simulate_flows(fabric: Fabric, flows: Sequence[Flow]) -> FlowRun:
-    """Send every flow at its max-min fair share of the links on its way.
+    """Simulate flows at max-min fair rates of the links on their ways.
 
-    Rates are found anew whenever a flow starts or has sent its last byte, which arrives after the
-    links' delays (of several ways in the mean).  Headers, ACKs, buffers, windows and marks do not
-    exist here.  Raises :class:`DimsweepError` for what cannot be simulated, naming the flow or the
-    link.
+    Rates are recomputed whenever a flow starts or has sent its last byte, which arrives after the
+    links' delays (averaged over several ways).  Headers, ACKs, buffers, windows and marks are not
+    modelled.  Raises :class:`DimsweepError`, naming the flow or the link, for invalid input.
     """
     network = FlowNetwork(fabric)
     network.add(flows)
@@ -196,7 +195,7 @@ def simulate_flows(fabric: Fabric, flows: Sequence[Flow]) -> FlowRun:
 
 
 def fair_rates(fabric: Fabric, flows: Sequence[Flow]) -> Floats:
-    """The rate of each flow (bytes a second) if all move at once.
+    """Return the rate of each flow (bytes/s) if all move at once.
 
     Raises :class:`DimsweepError` as :func:`simulate_flows`.
     """

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from dimsweep.engine.compiler import inlined, kernel
 from dimsweep.engine.kernels.core.agenda import plan_due
 from dimsweep.engine.kernels.core.compiling import long
-from dimsweep.engine.kernels.core.tables import LONGEST, NONE, ragged
+from dimsweep.engine.kernels.core.tables import LONGEST, NONE, ragged_positions
 from dimsweep.engine.kernels.flow.tables import MOVES, Flows
 from dimsweep.engine.lower.program import Floats, Ints, Longs
 
@@ -33,7 +33,7 @@ _ROUNDING = 1 + 1e-12  # sums that differ by less differ by rounding
 
 
 class Limits(NamedTuple):
-    """Routes with the links first that may limit a flow, and where those of each route end."""
+    """Routes with the links that may limit a flow first, and the end of those links per route."""
 
     hops: Ints
     shares: Floats
@@ -41,7 +41,7 @@ class Limits(NamedTuple):
 
 
 class _Hops(NamedTuple):
-    """What a flow has of its rate on each hop, as arrays of shape (hops,)."""
+    """The share of a flow's rate on each hop, as arrays of shape (hops,)."""
 
     row: Longs  # its route
     link: Ints
@@ -49,27 +49,27 @@ class _Hops(NamedTuple):
     most: Floats  # rate of a flow that has the link to itself
 
 
-def limits_of(starts: Longs, ends: Longs, hops: Ints, shares: Floats, capacity: Floats) -> Limits:
-    """The links of routes ``hops[start:end]``, which lie one after another, by what they carry.
+def find_limits(starts: Longs, ends: Longs, hops: Ints, shares: Floats, capacity: Floats) -> Limits:
+    """Find the links that may limit a flow on each of its routes ``hops[start:end]``.
 
     ``shares`` (hops,) are those of a flow's rate, empty where all are one; ``capacity`` (links,) in
     any unit.  Two kinds of links are left out.  One is never full: each of its routes has a
     narrower link, and all that these narrower links can bring to it is no more than its capacity.
     The other carries the same as another link, which is narrower or comes first.
     """
-    row, place = ragged(ends - starts)
+    row, place = ragged_positions(ends - starts)
     share = shares if len(shares) else np.ones(len(hops))
     every, n = _Hops(row, hops, share, capacity[hops] / share), len(capacity)
     if not len(hops) or len(np.unique(row * n + hops)) < len(hops):  # twins of links, when folded
         return Limits(hops, shares, ends)
-    alone = ~_doubled(every, capacity)[hops]
+    alone = ~_find_duplicates(every, capacity)[hops]
     found = _Hops(row[alone], hops[alone], share[alone], every.most[alone])
     keeps, follows = np.zeros(n, np.bool_), np.ones(n, np.bool_)
     follows[found.link] = False
     for last in (False, True):  # ports of senders, or of receivers, where both are as narrow
         at = _narrowest(found, last=last)
         keeps[found.link[at]] = True
-        follows |= _follow(found, at, capacity)
+        follows |= _find_implied(found, at, capacity)
     keeps |= ~follows
     kept = keeps[hops]
     order = np.lexsort((place, ~kept, row))
@@ -81,32 +81,32 @@ def limits_of(starts: Longs, ends: Longs, hops: Ints, shares: Floats, capacity: 
 
 
 def _narrowest(found: _Hops, *, last: bool) -> Longs:
-    """The first, or the last, narrowest hop of each route."""
-    least = np.minimum.reduceat(found.most, np.flatnonzero(_begins(found.row)))
+    """Return the first or last narrowest hop of each route."""
+    least = np.minimum.reduceat(found.most, np.flatnonzero(_mark_starts(found.row)))
     at = np.flatnonzero(found.most <= least[found.row] * _ROUNDING)
-    begins = _begins(found.row[at])
+    begins = _mark_starts(found.row[at])
     return at[np.roll(begins, -1) if last else begins]
 
 
-def _begins(numbers: Longs | Ints) -> NDArray[np.bool_]:
-    """Where another number begins; the first one does."""
+def _mark_starts(numbers: Longs | Ints) -> NDArray[np.bool_]:
+    """Return a mask of the positions where the number changes; the first one is set."""
     return np.append(True, np.diff(numbers) != 0)
 
 
-def _follow(found: _Hops, at: Longs, capacity: Floats) -> NDArray[np.bool_]:
-    """The links that are not full before those at the hops ``at`` are, one of each route."""
+def _find_implied(found: _Hops, at: Longs, capacity: Floats) -> NDArray[np.bool_]:
+    """Return a mask of the links that are never full before the links at hops ``at``."""
     n, narrowest = len(capacity), found.link[at][found.row].astype(np.int64)
     part = found.share / found.share[at][found.row]
     pair = found.link * n + narrowest
     order = np.argsort(pair, kind="stable")
-    first = np.flatnonzero(_begins(pair[order]))
+    first = np.flatnonzero(_mark_starts(pair[order]))
     most = np.maximum.reduceat(part[order], first)
     link, by = np.divmod(pair[order][first], n)
     return np.bincount(link, most * capacity[by], n) <= capacity * _ROUNDING
 
 
-def _doubled(found: _Hops, capacity: Floats) -> NDArray[np.bool_]:
-    """The links beside which there is one that carries the same, and is narrower or comes first."""
+def _find_duplicates(found: _Hops, capacity: Floats) -> NDArray[np.bool_]:
+    """Return a mask of the links that carry the same as a narrower or earlier link."""
     doubled = np.zeros(len(capacity), np.bool_)
     lots = np.random.default_rng(0).random(len(found.row))[found.row]  # those of routes, added up
     sums = np.bincount(found.link, lots * found.share, len(capacity))
@@ -115,7 +115,7 @@ def _doubled(found: _Hops, capacity: Floats) -> NDArray[np.bool_]:
     if not len(perhaps):
         return doubled
     order = perhaps[np.lexsort((found.row[perhaps], found.link[perhaps]))]
-    bounds = np.flatnonzero(_begins(found.link[order])).tolist()
+    bounds = np.flatnonzero(_mark_starts(found.link[order])).tolist()
     rows, shares, known = found.row[order], found.share[order], dict[tuple[bytes, bytes], int]()
     for start, end in zip(bounds, [*bounds[1:], len(order)], strict=True):
         carries = rows[start:end].tobytes(), shares[start:end].tobytes()
@@ -139,7 +139,7 @@ _LONGEST = float(LONGEST)  # ticks
 
 @inlined
 def share_at(shares: Floats, at: int) -> float:
-    """What a flow has of its rate on a link of its ways."""
+    """Return the share of a flow's rate on a link of its ways."""
     return shares[at] if len(shares) else 1.0
 
 
@@ -151,13 +151,13 @@ def _share_of(f: Flows, hop: int) -> float:
 
 @inlined
 def _has_room(f: Flows, number: int) -> bool:
-    """Whether several flows that share a link leave some of it, so that it limits nobody."""
+    """Return whether a link has bandwidth left, so that it limits no flow."""
     return f.links[number].room > f.links[number].capacity * _NONE_LEFT
 
 
 @kernel
 def join(f: Flows, number: int, now: int) -> None:
-    """A flow begins to move; its rate is found by the next :func:`share`."""
+    """Start a flow on its links; the next :func:`update_rates` finds its rate."""
     flow = f.flows[number]
     flow.stage, flow.rate, flow.since = MOVES, 0.0, now
     at = long(flow.hops)
@@ -169,12 +169,12 @@ def join(f: Flows, number: int, now: int) -> None:
         link.head = at
         link.n += 1
         at += 1
-        _change(f, f.routes[k])
+        _note_change(f, f.routes[k])
 
 
 @kernel
 def leave(f: Flows, number: int) -> None:
-    """A flow has sent its last byte."""
+    """Remove a flow that has sent its last byte from its links."""
     flow = f.flows[number]
     at = long(flow.hops)
     for k in range(flow.route, flow.route_end):
@@ -188,11 +188,11 @@ def leave(f: Flows, number: int) -> None:
         link.n -= 1
         at += 1
         if link.n > 0 and not _has_room(f, f.routes[k]):  # else it has limited nobody else
-            _change(f, f.routes[k])
+            _note_change(f, f.routes[k])
 
 
 @kernel
-def _change(f: Flows, number: int) -> None:
+def _note_change(f: Flows, number: int) -> None:
     if f.links[number].changed == 0:
         f.links[number].changed = 1
         f.changed[f.counts[0].n_changed] = number
@@ -200,22 +200,22 @@ def _change(f: Flows, number: int) -> None:
 
 
 @kernel
-def share(f: Flows, now: int) -> None:
-    """Give the flows that move their rates, where any have come or gone."""
+def update_rates(f: Flows, now: int) -> None:
+    """Recompute rates around all links where flows have started or ended."""
     if f.counts[0].n_changed == 0:
         return
     f.counts[0].n_sharings += 1
     for i in range(f.counts[0].n_changed):
         if f.links[f.changed[i]].changed:
-            _share_around(f, f.changed[i], now)
+            _update_rates_around(f, f.changed[i], now)
     f.counts[0].n_changed = 0
 
 
 @kernel
-def _share_around(f: Flows, changed: int, now: int) -> None:
-    """Give those their rates who have another since flows came to a link, or left it.
+def _update_rates_around(f: Flows, changed: int, now: int) -> None:
+    """Recompute the rates that depend on a changed link.
 
-    Flows that have come elsewhere have rate 0 until it is their links' turn.
+    Flows that started elsewhere have rate 0 until their links are processed.
     """
     n, end = _take_changed(f, changed, 0, 0)
     at, solved, rounds = 0, 0, 0
@@ -233,13 +233,16 @@ def _share_around(f: Flows, changed: int, now: int) -> None:
                 n, end = _take_unfair(f, f.used[i], n, end, rounds > _PATIENCE)
     for i in range(end):
         f.links[f.used[i]].mark = _FRESH
-    _foresee(f, n, now)
+    _plan_ends(f, n, now)
 
 
 @kernel
 def _take(f: Flows, number: int, n: int, end: int) -> tuple[int, int]:
-    """Find the rate of another flow anew, after ``n``; of its links, what those allow on which it
-    is alone is known, and the others come after ``end`` that are used."""
+    """Add a flow to the ``n`` whose rates are recomputed, and its new links to the used ones.
+
+    The lowest limit of the links that the flow has to itself is noted at the flow.  Return the new
+    numbers of flows and used links.
+    """
     flow = f.flows[number]
     f.found[n], f.before[n], flow.looked = number, flow.rate, 1
     flow.alone, flow.alone_on = np.inf, NONE
@@ -260,7 +263,7 @@ def _take(f: Flows, number: int, n: int, end: int) -> tuple[int, int]:
 
 @kernel
 def _take_changed(f: Flows, number: int, n: int, end: int) -> tuple[int, int]:
-    """Take those that have come to a link, and those that it limited when others came or left."""
+    """Take the flows on a changed link that are new, or that the link limited."""
     link = f.links[number]
     if link.changed == 0:
         return n, end
@@ -276,8 +279,11 @@ def _take_changed(f: Flows, number: int, n: int, end: int) -> tuple[int, int]:
 
 @kernel
 def _take_unfair(f: Flows, number: int, n: int, end: int, every: bool) -> tuple[int, int]:
-    """Take those that are faster than one that a link limits now, and those that it limited and
-    that could be faster now; or ``every`` flow on it."""
+    """Take the flows that violate fairness at a link, or ``every`` flow on it.
+
+    These are flows faster than one that the link limits now, and flows that the link limited and
+    that could be faster now.
+    """
     link = f.links[number]
     if link.weighed != link.looked:  # since others have been taken
         _weigh(f, number)
@@ -308,8 +314,10 @@ def _take_unfair(f: Flows, number: int, n: int, end: int, every: bool) -> tuple[
 
 @kernel
 def _weigh_all(f: Flows, end: int) -> int:
-    """Weigh links, and put those that several of the flows share before the others, which limit one
-    flow each; returns where the others begin."""
+    """Weigh all links and move those shared by several of the flows to the front.
+
+    The other links limit one flow each.  Return the number of shared links.
+    """
     shared = 0
     for i in range(end):
         number = long(f.used[i])
@@ -329,8 +337,7 @@ def _weigh_all(f: Flows, end: int) -> int:
 
 @inlined
 def _weigh(f: Flows, number: int) -> None:
-    """Find what a link has left beside the flows that keep their rates, and for how many; how fast
-    those are, and the slowest that it limited."""
+    """Compute a link's bandwidth left by fixed flows, the load of the others, and its extremes."""
     link = f.links[number]
     room, load, one = link.capacity, 0.0, long(link.head)
     fastest, slowest = 0.0, np.inf
@@ -353,7 +360,7 @@ def _weigh(f: Flows, number: int) -> None:
 
 @kernel
 def _fill(f: Flows, end: int, n: int) -> None:
-    """Give ``n`` flows that share the links ``used[:end]`` their rates."""
+    """Find the rates of ``n`` flows that share the links ``used[:end]``, by water filling."""
     left, most, level = n, 0.0, 0.0
     while left > 0:
         lowest, i = np.inf, 0
@@ -389,7 +396,7 @@ def _fill(f: Flows, end: int, n: int) -> None:
 
 @kernel
 def _lowest_alone(f: Flows, n: int) -> float:
-    """The least that links which it has to itself allow a flow."""
+    """Return the lowest rate limit from links that one flow has to itself."""
     lowest = np.inf
     for i in range(n):
         flow = f.flows[f.found[i]]
@@ -400,7 +407,7 @@ def _lowest_alone(f: Flows, n: int) -> float:
 
 @kernel
 def _fix_alone(f: Flows, n: int, level: float) -> int:
-    """Flows that no more is allowed keep the rate; returns how many they are."""
+    """Fix the rate of flows that may not rise further; return their number."""
     fixed = 0
     for i in range(n):
         flow = f.flows[f.found[i]]
@@ -412,7 +419,7 @@ def _fix_alone(f: Flows, n: int, level: float) -> int:
 
 @kernel
 def _fix_on(f: Flows, link: int, level: float) -> int:
-    """Flows on a link that is full keep the rate; returns how many they are."""
+    """Fix the rate of all flows on a full link; return their number."""
     fixed, hop = 0, long(f.links[link].head)
     while hop != NONE:
         number = long(f.hops[hop].flow)
@@ -436,8 +443,8 @@ def _fix(f: Flows, number: int, rate: float) -> None:
 
 
 @kernel
-def _foresee(f: Flows, n: int, now: int) -> None:
-    """Plan when those that were found will have sent their last bytes."""
+def _plan_ends(f: Flows, n: int, now: int) -> None:
+    """Plan the end of each flow whose rate has changed."""
     for i in range(n):
         flow = f.flows[f.found[i]]
         flow.looked = 0

@@ -1,4 +1,4 @@
-"""The tables of a run of the flow kernel, and the links of its flows."""
+"""Tables of a run of the flow kernel, and the links of its flows."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,15 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from dimsweep.engine.kernels.core.queues import EDGE
-from dimsweep.engine.kernels.core.tables import NONE, with_room
+from dimsweep.engine.kernels.core.tables import NONE, grow_table
 from dimsweep.engine.kernels.packet import Port
-from dimsweep.engine.kernels.packet.inputs import KnownWays, Taken
+from dimsweep.engine.kernels.packet.inputs import CheckedFlows, KnownWays
 from dimsweep.engine.lower.program import Floats, Ints, Longs, Table
 from dimsweep.engine.records import record
 
 
 class FlowWays:
-    """The links that flows have taken so far, one flow's after another's.
+    """The links that flows have used so far, flow by flow.
 
     ``shares`` of a flow's rate are empty as long as each flow takes one way; a flow of n ways has
     1/n of its rate on each, so k/n on a link that k of them pass.
@@ -28,8 +28,8 @@ class FlowWays:
         self.routes: Ints = np.zeros(0, np.int32)
         self.shares: Floats = np.zeros(0)
 
-    def take(self, taken: Taken) -> tuple[Longs, Longs]:
-        """Where the links of each of these flows begin in ``routes``, and where they end."""
+    def take(self, taken: CheckedFlows) -> tuple[Longs, Longs]:
+        """Return the start and end in ``routes`` of the links of each flow."""
         ways, n_ways = taken.flows["ways"], taken.flows["n_ways"]
         numbers, first, which = np.unique(ways, return_index=True, return_inverse=True)
         for number, n in zip(numbers.tolist(), n_ways[first].tolist(), strict=True):
@@ -45,12 +45,12 @@ class FlowWays:
         passed = Counter(chain(*(self._known.routes[start:end].tolist() for start, end in spans)))
         start, self._n = self._n, self._n + len(passed)
         self._at[number] = start, self._n
-        self.routes = with_room(self.routes, self._n)
+        self.routes = grow_table(self.routes, self._n)
         self.routes[start : self._n] = [*passed]
         if n > 1 and not len(self.shares):
             self.shares = np.ones(len(self.routes))
         if len(self.shares):
-            self.shares = with_room(self.shares, self._n)
+            self.shares = grow_table(self.shares, self._n)
             self.shares[start : self._n] = [count / n for count in passed.values()]
 
 
@@ -117,7 +117,7 @@ COUNTS = record(
 
 
 class Flows(NamedTuple):
-    """All flows and links."""
+    """All flows and links of a run."""
 
     flows: Table  # of FLOW
     links: Table  # of LINK
@@ -137,7 +137,7 @@ class Flows(NamedTuple):
 def new_tables(
     ports: Sequence[Port], routes: Ints, shares: Floats, n: int = 0, longest: int = 0
 ) -> Flows:
-    """Tables for ``n`` flows on ways of at most ``longest`` links; the inputs are checked."""
+    """Return tables for ``n`` flows on ways of at most ``longest`` links."""
     links = np.zeros(len(ports), LINK)
     links["capacity"] = [port.rate / (8 * TICKS) for port in ports]
     links["delay"] = [port.delay for port in ports]
@@ -159,22 +159,22 @@ def new_tables(
     )
 
 
-def with_slots(f: Flows, n: int) -> Flows:
-    """Room for ``n`` flows in tables that were made for some."""
+def add_slots(f: Flows, n: int) -> Flows:
+    """Return tables with room for ``n`` flows."""
     before = len(f.flows)
     longest = len(f.hops) // before
     flows = np.concatenate([f.flows, _slots(before, n, longest)])
-    return _with_room(f._replace(flows=flows), n, n * longest)
+    return _grow_tables(f._replace(flows=flows), n, n * longest)
 
 
-def _with_room(f: Flows, n: int, n_hops: int) -> Flows:
-    """Room for what is noted of ``n`` flows on so many links."""
+def _grow_tables(f: Flows, n: int, n_hops: int) -> Flows:
+    """Return tables with room for ``n`` flows and ``n_hops`` hops."""
     return f._replace(
-        hops=with_room(f.hops, n_hops),
-        planned=with_room(f.planned, n + 1),
-        arrived=with_room(f.arrived, n),
-        found=with_room(f.found, n),
-        before=with_room(f.before, n),
+        hops=grow_table(f.hops, n_hops),
+        planned=grow_table(f.planned, n + 1),
+        arrived=grow_table(f.arrived, n),
+        found=grow_table(f.found, n),
+        before=grow_table(f.before, n),
     )
 
 
@@ -184,13 +184,13 @@ def _slots(first: int, end: int, longest: int) -> Table:
     return flows
 
 
-def with_flows(f: Flows, taken: Taken, ways: FlowWays) -> Flows:
-    """Room for more flows, with what they read filled in."""
+def add_flows(f: Flows, taken: CheckedFlows, ways: FlowWays) -> Flows:
+    """Return tables with more flows, whose inputs are filled in."""
     flows = taken.flows
     first, n_hops = int(f.counts["n_flows"][0]), int(f.counts["n_hops"][0])
     n = first + len(flows)
     f.counts["n_flows"] = n
-    table = with_room(f.flows, n)
+    table = grow_table(f.flows, n)
     new = table[first:n]
     new["left"], new["after"] = flows["size"], flows["start"]
     new["number"] = np.arange(first, n)
@@ -200,6 +200,6 @@ def with_flows(f: Flows, taken: Taken, ways: FlowWays) -> Flows:
     f.counts["n_hops"] = ends[-1] if len(ends) else n_hops
     for name in ("start", "end", "followers", "at"):
         new[name] = NONE
-    edges = with_room(f.edges, int(f.counts["n_edges"][0]) + len(taken.after))
+    edges = grow_table(f.edges, int(f.counts["n_edges"][0]) + len(taken.after))
     larger = f._replace(flows=table, routes=ways.routes, shares=ways.shares, edges=edges)
-    return _with_room(larger, n, int(f.counts["n_hops"][0]))
+    return _grow_tables(larger, n, int(f.counts["n_hops"][0]))

@@ -1,4 +1,4 @@
-"""Folding: simulate one rank for all provably equal ranks, with one link for all of theirs.
+"""Folding: simulate one rank for all provably equivalent ranks, and one link for theirs.
 
 **Parts** list everything that a rank has a part in.  Every row belongs to a rank; its *label* tells
 it from the rank's other rows and means the same for every rank.  Some rows are a rank's alone; in
@@ -26,9 +26,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dimsweep.engine.kernels.core.tables import NONE, pick, ragged
+from dimsweep.engine.kernels.core.tables import NONE, pick, ragged_positions
 from dimsweep.engine.kernels.messages.records import LINE, WAY, Plans
-from dimsweep.engine.kernels.messages.tables import N_KINDS, Tables, firsts, joined_flows
+from dimsweep.engine.kernels.messages.tables import N_KINDS, Tables, first_indices, join_forms
 from dimsweep.engine.lower.program import (
     POINT_TO_POINT,
     Ints,
@@ -59,7 +59,7 @@ PAIR = record(  # the messages that it then sends to one peer by one way
 
 
 class Rows(NamedTuple):
-    """Rows of ranks, and what is known of each, (rows, columns), which holds for its twin, too."""
+    """Rows of ranks, and the facts ``known`` of each (rows, columns), which its twin shares."""
 
     rank: Longs
     label: Longs
@@ -67,7 +67,7 @@ class Rows(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """Things in which ranks have a part: row ``i`` in number ``of[i]``; ``known`` is of things."""
+    """Things that ranks share: row ``i`` belongs to thing ``of[i]``; ``known`` describes things."""
 
     rows: Rows
     of: Longs
@@ -75,7 +75,7 @@ class Shared(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """What each rank has a part in."""
+    """All parts of each rank."""
 
     nodes: Rows
     own: tuple[Rows, ...]  # all else that is a rank's alone: what follows a node, turns, strands
@@ -90,22 +90,24 @@ class Parts(NamedTuple):
     pairs: Table  # PAIR, turn by turn
 
 
-def parts_of(s: Structure, tables: Tables, links: tuple[Link, ...]) -> Parts:
-    """What each rank of a program has a part in."""
+def list_parts(s: Structure, tables: Tables, links: tuple[Link, ...]) -> Parts:
+    """Return the parts of each rank of a program."""
     place = np.arange(len(s.nodes)) - np.searchsorted(s.nodes["cls"], s.nodes["cls"])
     geometry = _geometries(tables, s.shape.n_dims)
     turns = _turns(tables, geometry)
     pairs = _pairs(s, tables, turns)
     members = tables.plans.members[turns["plan"]]
-    turn, number = ragged(members["n_strands"])
+    turn, number = ragged_positions(members["n_strands"])
     strands = tables.plans.strands[members["strands"][turn] + number]
     turn_rows = Rows(
         turns["rank"],
         turns["label"],
         _columns(members, "n_strands", "n_slots", "open", "asked"),
     )
-    of_strand = _nested(turn_rows, turn, number, _columns(strands, "start", "end"))
-    of_pair = _nested(turn_rows, pairs["turn"], pairs["number"], _columns(pairs, "strand", "slot"))
+    of_strand = _nest_rows(turn_rows, turn, number, _columns(strands, "start", "end"))
+    of_pair = _nest_rows(
+        turn_rows, pairs["turn"], pairs["number"], _columns(pairs, "strand", "slot")
+    )
     return Parts(
         _nodes(s, place),
         (_following(s, place), turn_rows, of_strand),
@@ -125,14 +127,14 @@ def _columns(table: Table, *names: str) -> Longs:
     return np.stack([table[name].astype(np.int64) for name in names], axis=1)
 
 
-def _nested(rows: Rows, of: Longs, number: Longs, known: Longs) -> Rows:
-    """Rows of rows: the label is theirs and the number among those of the same."""
+def _nest_rows(rows: Rows, of: Longs, number: Longs, known: Longs) -> Rows:
+    """Return rows of rows, labelled by the outer row and a number."""
     width = int(number.max(initial=0)) + 1
     return Rows(rows.rank[of], rows.label[of] * width + number, known)
 
 
 def _nodes(s: Structure, place: Longs) -> Rows:
-    """Nodes by their places among those of their rank."""
+    """Return the nodes by their places among those of their rank."""
     rank = s.nodes["cls"].astype(np.int64)
     stream = np.where(s.nodes["stream"] < 0, NONE, s.nodes["stream"] - rank * s.shape.n_streams)
     known = _columns(s.nodes, "kind", "key", "tally", "waits", "duration")
@@ -140,18 +142,18 @@ def _nodes(s: Structure, place: Longs) -> Rows:
 
 
 def _following(s: Structure, place: Longs) -> Rows:
-    """The nodes that wait for each, which are of the same rank."""
-    node, number = ragged(s.nodes["next_end"] - s.nodes["next_start"])
+    """Return the followers of each node, which belong to the same rank."""
+    node, number = ragged_positions(s.nodes["next_end"] - s.nodes["next_start"])
     following = s.following[s.nodes["next_start"][node] + number]
     known = np.stack([place[following], s.nodes["cls"][following] - s.nodes["cls"][node]], axis=1)
     rows = Rows(s.nodes["cls"].astype(np.int64), place, known)
-    return _nested(rows, node, number, known)
+    return _nest_rows(rows, node, number, known)
 
 
 def _flows(s: Structure, tables: Tables, place: Longs) -> Shared:
     receives = np.flatnonzero(s.flows["receiver"] != NONE)
     node = np.append(s.members["node"], s.flows["receiver"][receives])
-    of_member, _ = ragged(s.flows["member_end"] - s.flows["member_start"])
+    of_member, _ = ragged_positions(s.flows["member_end"] - s.flows["member_start"])
     rows = Rows(s.nodes["cls"][node].astype(np.int64), place[node], np.zeros((len(node), 0), int))
     known = np.column_stack([s.flows["form"], s.flows["key"], tables.flows["group"]])
     return Shared(rows, np.append(of_member, receives), known.astype(np.int64))
@@ -160,7 +162,7 @@ def _flows(s: Structure, tables: Tables, place: Longs) -> Shared:
 def _hops(
     s: Structure, tables: Tables, of_pair: Rows, pairs: Table, place: Longs
 ) -> tuple[Rows, Longs]:
-    """The hops of all messages, and their links."""
+    """Return the hops of all messages, and their links."""
     crossing = np.flatnonzero(s.forms["kind"][s.flows["form"]] == POINT_TO_POINT)
     sender = s.members[s.flows["member_start"][crossing]]
     others = of_pair.label.max(initial=0) + 1 + place[sender["node"]]
@@ -168,13 +170,13 @@ def _hops(
         np.append(of_pair.rank, sender["cls"]), np.append(of_pair.label, others), of_pair.known
     )
     route = tables.routes[np.append(pairs["route"], tables.flows["route"][crossing])]
-    message, hop = ragged(route["end"] - route["start"])
-    rows = _nested(messages, message, hop, np.zeros((len(hop), 0), int))
+    message, hop = ragged_positions(route["end"] - route["start"])
+    rows = _nest_rows(messages, message, hop, np.zeros((len(hop), 0), int))
     return rows, tables.hops[route["start"][message] + hop].astype(np.int64)
 
 
 def _geometries(tables: Tables, n_dims: int) -> Longs:
-    """A number for all lines that join ranks equally far apart in the same dimension."""
+    """Return a number for all lines that join ranks equally far apart in one dimension."""
     geometry = np.zeros(len(tables.plans.lines), np.int64)
     for g, places in enumerate(tables.plans.places["line"]):
         for d, lines in enumerate(places[:n_dims]):
@@ -183,13 +185,13 @@ def _geometries(tables: Tables, n_dims: int) -> Longs:
 
 
 def _turns(tables: Tables, geometry: Longs) -> Table:
-    """The turns of all ranks, in the order of their pairs in Plans.ways."""
+    """Return the turns of all ranks, in the order of their pairs in ``Plans.ways``."""
     plans = tables.plans
-    line, kind = np.nonzero(plans.of["members"] != NONE)
-    of = plans.of[line, kind]
+    line, kind = np.nonzero(plans.line_plans["members"] != NONE)
+    of = plans.line_plans[line, kind]
     order = np.argsort(of["ways"])
     line, kind, of = line[order], kind[order], of[order]
-    which, member = ragged(plans.lines["size"][line])
+    which, member = ragged_positions(plans.lines["size"][line])
     turns = np.zeros(len(which), TURN)
     turns["rank"] = plans.line_ranks[plans.lines["start"][line[which]] + member]
     turns["label"] = geometry[line[which]] * N_KINDS + kind[which]
@@ -201,10 +203,10 @@ def _turns(tables: Tables, geometry: Longs) -> Table:
 
 
 def _pairs(s: Structure, tables: Tables, turns: Table) -> Table:
-    turn, number = ragged(turns["n_pairs"])
+    turn, number = ragged_positions(turns["n_pairs"])
     way = tables.plans.ways  # which lie turn by turn
-    strands = firsts(tables.n_strands, s.shape.n_classes).ravel()
-    slots = firsts(tables.n_slots, s.shape.n_classes).ravel()
+    strands = first_indices(tables.n_strands, s.shape.n_classes).ravel()
+    slots = first_indices(tables.n_slots, s.shape.n_classes).ravel()
     port = np.searchsorted(strands, way["strand"], side="right") - 1
     pairs = np.zeros(len(turn), PAIR)
     pairs["turn"], pairs["number"] = turn, number
@@ -216,8 +218,7 @@ def _pairs(s: Structure, tables: Tables, turns: Table) -> Table:
 
 
 def _kinds(links: tuple[Link, ...]) -> Longs:
-    """A number for all links of one kind; at other points of a program, too, since the links of a
-    dimension change together."""
+    """Return a number for each link's kind, valid at all points of a program."""
     kinds = [(link.dim, link.bandwidth, link.latency, link.buffer or 0.0) for link in links]
     return np.unique(np.array(kinds), axis=0, return_inverse=True)[1].reshape(-1)
 
@@ -226,7 +227,7 @@ _Hashes = NDArray[np.uint64]
 
 
 class Twins(NamedTuple):
-    """The number of the twin of each rank's colour, node, flow, line, turn and link."""
+    """The twin of each rank's colour, node, flow, line, turn and link, by number."""
 
     first: Longs  # (colours,) the twin of all ranks of a colour
     colour: Longs  # (R,)
@@ -237,17 +238,17 @@ class Twins(NamedTuple):
     link: Longs
 
 
-class _UnlikeError(Exception):
-    """Something is not as its twin is."""
+class _MismatchError(Exception):
+    """Something differs from its twin."""
 
 
 def refine(parts: Parts, n: int) -> Longs | None:
-    """The coarsest colours of ``n`` ranks, numbered in the order of their first ranks.
+    """Return the coarsest equitable colours of ``n`` ranks, numbered by their first ranks.
 
-    None where they do not all have as many ranks, or some have a single one.
+    Return None if colours have unequal numbers of ranks, or a single one.
     """
-    own = [_Sums(rows.rank, n)(_of_rows(rows)) for rows in (parts.nodes, *parts.own)]
-    of_messages, messages = _Sums(parts.messages.rank, n), _of_rows(parts.messages)
+    own = [_Sums(rows.rank, n)(_hash_rows(rows)) for rows in (parts.nodes, *parts.own)]
+    of_messages, messages = _Sums(parts.messages.rank, n), _hash_rows(parts.messages)
     shared = [
         (thing, _Sums(thing.rows.rank, n), _Sums(thing.of, len(thing.known)))
         for thing in (parts.flows, parts.lines, parts.links)
@@ -259,7 +260,7 @@ def refine(parts: Parts, n: int) -> Longs | None:
             together = of_thing(_mix(thing.rows.label, colour[thing.rows.rank]))
             known = _mix(*thing.known.T, together)
             hashes.append(of_rank(_mix(thing.rows.label, known[thing.of])))
-        colour = _numbered(_mix(*hashes))
+        colour = _number_hashes(_mix(*hashes))
         sizes = np.bincount(colour)
         if sizes.min() == 1:
             return None
@@ -282,12 +283,12 @@ class _Sums:
         return sums
 
 
-def _of_rows(rows: Rows) -> _Hashes:
+def _hash_rows(rows: Rows) -> _Hashes:
     return _mix(rows.label, *rows.known.T)
 
 
 def _mix(*columns: NDArray[np.generic]) -> _Hashes:
-    """A hash of each row, by the finaliser of SplitMix64 (Steele et al., OOPSLA 2014)."""
+    """Hash each row with the finaliser of SplitMix64 (Steele et al., OOPSLA 2014)."""
     hashes = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
         hashes = (hashes ^ column.astype(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
@@ -297,7 +298,7 @@ def _mix(*columns: NDArray[np.generic]) -> _Hashes:
     return hashes
 
 
-def _numbered(hashes: _Hashes) -> Longs:
+def _number_hashes(hashes: _Hashes) -> Longs:
     _, first, colour = np.unique(hashes, return_index=True, return_inverse=True)
     numbers = np.empty(len(first), np.int64)
     numbers[np.argsort(first)] = np.arange(len(first))
@@ -307,55 +308,57 @@ def _numbered(hashes: _Hashes) -> Longs:
 # --- the check -----------------------------------------------------------------------------------
 
 
-def twins_of(parts: Parts, colour: Longs) -> Twins | None:
-    """The twins of everything; None unless all is as its twin is."""
+def find_twins(parts: Parts, colour: Longs) -> Twins | None:
+    """Return the twins of everything, or None if anything differs from its twin."""
     first = np.unique(colour, return_index=True)[1]
     twin = first[colour]
     try:
-        node, message = _rows(parts.nodes, twin), _rows(parts.messages, twin)
+        node, message = _find_row_twins(parts.nodes, twin), _find_row_twins(parts.messages, twin)
         for rows in parts.own:
-            _rows(rows, twin)
-        _check(np.array_equal(colour[parts.peer], colour[parts.peer[message]]))
-        flow, of_flow = _things(parts.flows, twin)
-        line, turn = _things(parts.lines, twin)
-        link, hop = _things(parts.links, twin)
+            _find_row_twins(rows, twin)
+        _require(np.array_equal(colour[parts.peer], colour[parts.peer[message]]))
+        flow, of_flow = _find_shared_twins(parts.flows, twin)
+        line, turn = _find_shared_twins(parts.lines, twin)
+        link, hop = _find_shared_twins(parts.links, twin)
         _check_flows(parts, of_flow, colour)
-        _check(_are_distinct(parts.links.of, hop))
-    except _UnlikeError:
+        _require(_are_distinct(parts.links.of, hop))
+    except _MismatchError:
         return None
     return Twins(first, colour, node, flow, line, turn, link)
 
 
-def _check(*same: bool | np.bool_) -> None:
+def _require(*same: bool | np.bool_) -> None:
     if not all(same):
-        raise _UnlikeError
+        raise _MismatchError
 
 
-def _rows(rows: Rows, twin: Longs) -> Longs:
-    """The row of each row's twin, of which the same is known; all ranks have as many as theirs."""
+def _find_row_twins(rows: Rows, twin: Longs) -> Longs:
+    """Return the twin of each row, after checking that both have the same facts."""
     n = np.bincount(rows.rank, minlength=len(twin))
-    _check(np.array_equal(n, n[twin]))
+    _require(np.array_equal(n, n[twin]))
     width = int(rows.label.max(initial=0)) + 1
     keys = rows.rank * width + rows.label
     order = np.argsort(keys, kind="stable")
     wanted = twin[rows.rank] * width + rows.label
     found = order[np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)]
-    _check(np.array_equal(keys[found], wanted), np.array_equal(rows.known, rows.known[found]))
+    _require(np.array_equal(keys[found], wanted), np.array_equal(rows.known, rows.known[found]))
     return found
 
 
-def _things(shared: Shared, twin: Longs) -> tuple[Longs, Longs]:
-    """The twin of each thing, that of the first of its rows' twins, or NONE of what nobody has; and
-    its rows' twins."""
-    rows = _rows(shared.rows, twin)
+def _find_shared_twins(shared: Shared, twin: Longs) -> tuple[Longs, Longs]:
+    """Return the twin of each shared thing and of its rows.
+
+    The twin is that of the first of its rows' twins, or NONE for unused things.
+    """
+    rows = _find_row_twins(shared.rows, twin)
     of, row = _distinct_pairs(shared.of, rows)
     lengths = np.bincount(of, minlength=len(shared.known))
     starts = np.cumsum(lengths) - lengths
     used = lengths > 0
     thing = np.arange(len(lengths))
     thing[used] = shared.of[row[starts[used]]]
-    which, place = ragged(lengths)
-    _check(
+    which, place = ragged_positions(lengths)
+    _require(
         np.array_equal(shared.known, shared.known[thing]),
         np.array_equal(lengths, lengths[thing]),
         np.array_equal(row, row[starts[thing[which]] + place]),
@@ -366,16 +369,15 @@ def _things(shared: Shared, twin: Longs) -> tuple[Longs, Longs]:
 
 
 def _check_flows(parts: Parts, twin_row: Longs, colour: Longs) -> None:
-    """A flow has one node of each colour that sends, and the flows of a rank differ in their keys,
-    by which they go on in turn."""
+    """Require one sending node of each colour per flow, and distinct keys within a rank."""
     members = slice(0, parts.n_members)
     of, rank = parts.flows.of[members], parts.flows.rows.rank
     flow, row = _distinct_pairs(of, twin_row[members])
-    _check(_are_distinct(flow, colour[rank[row]]), _are_distinct(parts.keys[of], rank[members]))
+    _require(_are_distinct(flow, colour[rank[row]]), _are_distinct(parts.keys[of], rank[members]))
 
 
 def _distinct_pairs(one: Longs, other: Longs) -> tuple[Longs, Longs]:
-    """The pairs of two columns, each once and in order; none of ``other`` is negative."""
+    """Return the distinct pairs of two columns in order; ``other`` is not negative."""
     width = int(other.max(initial=0)) + 1
     return np.divmod(np.unique(one * width + other), width)
 
@@ -386,7 +388,7 @@ def _are_distinct(one: Longs, other: Longs) -> bool:
 
 @dataclass(frozen=True)
 class Folding:
-    """A program of the ranks that stand for others, and who stands for whom."""
+    """A program of representative ranks, and the representative of each rank."""
 
     program: Program
     tables: Tables
@@ -398,15 +400,17 @@ class Folding:
     link_of: Longs  # (links,) likewise, in ``links``; NONE: nothing crosses it
 
 
-def folding_of(program: Program, network: Network, tables: Tables) -> Folding | None:
-    """How the program folds, at all its points; None if no rank is like another one, switches
-    reduce, or accesses share servers."""
+def find_folding(program: Program, network: Network, tables: Tables) -> Folding | None:
+    """Return the folding of a program, valid at all its points, or None.
+
+    There is none if no two ranks are equivalent, switches reduce, or accesses share servers.
+    """
     s = program.structure
     if tables.interconnect or len(tables.reductions) or len(s.services):
         return None
-    parts = parts_of(s, tables, network.links)
+    parts = list_parts(s, tables, network.links)
     colour = refine(parts, s.shape.n_classes)
-    twins = None if colour is None else twins_of(parts, colour)
+    twins = None if colour is None else find_twins(parts, colour)
     if twins is None:
         return None
     structure, small = _quotient(s, tables, parts, twins)
@@ -417,15 +421,15 @@ def folding_of(program: Program, network: Network, tables: Tables) -> Folding | 
         n_sheets=len(twins.colour) // len(twins.first),
         links=np.unique(twins.link[twins.link != NONE]),
         rank_of=twins.colour,
-        node_of=_numbers(twins.node),
-        link_of=_numbers(twins.link),
+        node_of=_number_twins(twins.node),
+        link_of=_number_twins(twins.link),
     )
 
 
 def _quotient(s: Structure, tables: Tables, parts: Parts, twins: Twins) -> tuple[Structure, Tables]:
-    """The structure and the tables in which each colour is a rank, and each twin itself."""
+    """Return the structure and the tables with one rank per colour."""
     structure = _structure(s, twins)
-    flows, n_gathered = joined_flows(structure, tables.flows[np.unique(twins.flow)])
+    flows, n_gathered = join_forms(structure, tables.flows[np.unique(twins.flow)])
     turns = np.flatnonzero(twins.turn == np.arange(len(twins.turn)))
     pairs = parts.pairs[np.isin(parts.pairs["turn"], turns)]
     crossing = flows["route"][flows["group"] == NONE]
@@ -444,17 +448,17 @@ def _quotient(s: Structure, tables: Tables, parts: Parts, twins: Twins) -> tuple
     return structure, small
 
 
-def _numbers(twin: Longs) -> Longs:
-    """The number of each one's twin among the twins; NONE where there is none."""
+def _number_twins(twin: Longs) -> Longs:
+    """Return the number of each item's twin among the twins; NONE where there is none."""
     return np.where(twin == NONE, NONE, np.searchsorted(np.unique(twin[twin != NONE]), twin))
 
 
 def _structure(s: Structure, twins: Twins) -> Structure:
     kept = np.unique(twins.node)
-    node_of, flow_of = _numbers(twins.node), _numbers(twins.flow)
+    node_of, flow_of = _number_twins(twins.node), _number_twins(twins.flow)
     nodes = s.nodes[kept]
     n_following = nodes["next_end"] - nodes["next_start"]
-    row, place = ragged(n_following)
+    row, place = ragged_positions(n_following)
     following = node_of[s.following[nodes["next_start"][row] + place]].astype(s.following.dtype)
     lay_out(nodes, next=n_following)
     moved = (nodes["cls"] - twins.colour[nodes["cls"]]) * s.shape.n_streams
@@ -476,8 +480,8 @@ def _structure(s: Structure, twins: Twins) -> Structure:
 
 
 def _members(s: Structure, flows: Table, node_of: Longs) -> tuple[Table, Longs]:
-    """One member of each colour of each flow, and how many of them there are."""
-    flow, place = ragged(flows["member_end"] - flows["member_start"])
+    """Return one member of each colour of each flow, and their number by flow."""
+    flow, place = ragged_positions(flows["member_end"] - flows["member_start"])
     node = node_of[s.members["node"][flows["member_start"][flow] + place]]
     flow, node = np.unique(np.stack([flow, node]), axis=1)
     members = np.zeros(len(flow), s.members.dtype)
@@ -486,11 +490,11 @@ def _members(s: Structure, flows: Table, node_of: Longs) -> tuple[Table, Longs]:
 
 
 def _routes(tables: Tables, used: Longs, link: Longs) -> tuple[Table, Ints]:
-    """The routes that are used, over the twins of their links."""
+    """Return the used routes over the twins of their links."""
     routes = tables.routes[used]
     lengths = routes["end"] - routes["start"]
-    row, place = ragged(lengths)
-    hops = _numbers(link)[tables.hops[routes["start"][row] + place]]
+    row, place = ragged_positions(lengths)
+    hops = _number_twins(link)[tables.hops[routes["start"][row] + place]]
     routes["end"] = np.cumsum(lengths)
     routes["start"] = routes["end"] - lengths
     return routes, hops.astype(np.int32)
@@ -499,14 +503,14 @@ def _routes(tables: Tables, used: Longs, link: Longs) -> tuple[Table, Ints]:
 def _plans(
     s: Structure, tables: Tables, parts: Parts, twins: Twins, turns: Longs, pairs: Table
 ) -> Plans:
-    """What the twins do on lines of one rank a colour.
+    """Return the plans of the twins, on lines with one rank per colour.
 
-    Each twin's turn has a MEMBER_PLAN of its own, a line's and a kind's in the order of its ranks.
+    Each twin's turn has its own MEMBER_PLAN; those of a line and a kind are in the order of ranks.
     """
-    whole, line_of = tables.plans, _numbers(twins.line)
+    whole, line_of = tables.plans, _number_twins(twins.line)
     own = parts.turns[turns]
     line, rank = line_of[own["line"]], twins.colour[own["rank"]]
-    n_kinds = whole.of.shape[1]
+    n_kinds = whole.line_plans.shape[1]
     kind = own["label"] % n_kinds
     order = np.lexsort((rank, kind, line))
     own, line, rank, kind = own[order], line[order], rank[order], kind[order]
@@ -517,14 +521,14 @@ def _plans(
     pairs = pairs[np.argsort(turn_at[pairs["turn"]], kind="stable")]
     n_pairs = own["n_pairs"]
     members["pairs"] = np.cumsum(n_pairs) - n_pairs
-    of = np.zeros((line_of.max(initial=NONE) + 1, n_kinds), whole.of.dtype)
-    of["members"] = NONE
+    line_plans = np.zeros((line_of.max(initial=NONE) + 1, n_kinds), whole.line_plans.dtype)
+    line_plans["members"] = NONE
     first = np.unique(np.stack([line, kind]), axis=1, return_index=True)[1]
-    of["members"][line[first], kind[first]] = first
+    line_plans["members"][line[first], kind[first]] = first
     places, lines, line_ranks = _places(s, tables, twins, line, rank)
     return whole._replace(
         members=members,
-        of=of,
+        line_plans=line_plans,
         ways=_ways(s, tables, parts, twins, pairs),
         places=places,
         lines=lines,
@@ -538,15 +542,15 @@ def _ways(s: Structure, tables: Tables, parts: Parts, twins: Twins, pairs: Table
     peer = twins.colour[pairs["peer"]]
     ways = np.zeros(len(pairs), WAY)
     ways["route"] = pairs["route"]
-    ways["strand"] = firsts(tables.n_strands, n_ranks)[peer, dim] + pairs["strand"]
-    ways["slot"] = firsts(tables.n_slots, n_ranks)[peer, dim] + pairs["slot"]
+    ways["strand"] = first_indices(tables.n_strands, n_ranks)[peer, dim] + pairs["strand"]
+    ways["slot"] = first_indices(tables.n_slots, n_ranks)[peer, dim] + pairs["slot"]
     return ways
 
 
 def _places(
     s: Structure, tables: Tables, twins: Twins, line: Longs, rank: Longs
 ) -> tuple[Table, Table, Ints]:
-    """Where each rank is on its lines and in its groups; the lines, and their ranks."""
+    """Return the place of each rank on its lines and in its groups, the lines, and their ranks."""
     on = np.unique(np.stack([line, rank]), axis=1)
     lengths = np.bincount(on[0])
     starts = np.cumsum(lengths) - lengths
@@ -556,11 +560,11 @@ def _places(
     place_on[on[0], on[1]] = np.arange(on.shape[1]) - starts[on[0]]
     # An index instead would give another memory layout, for which all would be compiled anew.
     places = np.take(tables.plans.places, twins.first, axis=2)
-    places["line"] = pick(_numbers(twins.line), places["line"])
+    places["line"] = pick(_number_twins(twins.line), places["line"])
     if len(lines):
         places["coordinate"] = place_on[places["line"], np.arange(s.shape.n_classes)]
     # In the whole group, a rank's place is that among the members of the group's flows.
-    flow, place = ragged(s.flows["member_end"] - s.flows["member_start"])
+    flow, place = ragged_positions(s.flows["member_end"] - s.flows["member_start"])
     group = tables.flows["group"][np.unique(twins.flow)][flow]
     collective = group != NONE
     places["coordinate"][group[collective], -1, s.members["cls"][collective]] = place[collective]

@@ -1,5 +1,4 @@
-"""What a program's collectives do: the phases of their chunks, the lines that run them, and whose
-messages go first.
+"""The phases of a program's collectives, the lines that run them, and their precedence.
 
 On an interconnect's links, and in packets with priorities, tensor parallelism goes first, then
 messages between pipeline stages, then everything else, such as data parallelism (FRED, section 8).
@@ -25,13 +24,15 @@ OF_OTHERS = 2  # what goes through an interconnect's I/O controllers, too
 
 
 def precedence_of(group: str) -> int:
-    """The precedence of the messages of a group, by its name; "" is from point to point."""
+    """Return the precedence of a group's messages; "" is point-to-point."""
     return {"": BETWEEN_STAGES, "tensor": OF_TENSOR}.get(group, OF_OTHERS)
 
 
 def may_suspend(program: Program) -> bool:
-    """Whether messages may be suspended for others: the interconnect preempts, and not all messages
-    are of one precedence."""
+    """Return whether messages may be suspended for others.
+
+    They may if the interconnect preempts and the messages differ in precedence.
+    """
     interconnect = program.communication.network.interconnect
     if interconnect is None or not interconnect.preempts:
         return False
@@ -45,7 +46,7 @@ _FUSED_RING = TwoLevelRings(0, 0, reversed_half=False)  # which is one ring, of 
 
 
 class Line(NamedTuple):
-    """The members of a phase by their coordinate; in a ``circle`` they send both ways round."""
+    """The members of a phase by coordinate; in a ``circle`` they send both ways round."""
 
     ranks: tuple[int, ...]
     circle: bool = False
@@ -65,12 +66,12 @@ class Phase(NamedTuple):
     precedence: int
 
     def rounds(self, line: Line) -> MemberRounds | SwitchRounds:
-        """What the members of a line do in it."""
+        """Return the rounds of the members of a line in this phase."""
         return _rounds(self.algorithm, self.kind, len(line.ranks), line.circle)
 
 
 class Crossing(NamedTuple):
-    """A message from point to point: queues at the port into ``dim``, crosses ``crosses``."""
+    """A point-to-point message: it queues at the port into ``dim`` and crosses ``crosses``."""
 
     dim: int
     target: int
@@ -80,7 +81,7 @@ class Crossing(NamedTuple):
 
 
 class Phases:
-    """Phases and lines of a program at its point, worked out when first asked for.
+    """Phases and lines of a program at its point, computed on demand.
 
     The order in which a chunk visits the dimensions, and the kinds of its phases, are the phase
     kernel's; durations are not taken from it.
@@ -96,7 +97,7 @@ class Phases:
         self._line = lru_cache(maxsize=None)(self._find_line)
 
     def crossing(self, flow: int) -> Crossing:
-        """A message from point to point, of a program in which every rank is a class."""
+        """Return the point-to-point message of a flow."""
         s = self._program.structure
         record = s.flows[flow]
         form, span = s.forms[record["form"]], self._times.spans[record["form"]]
@@ -109,8 +110,7 @@ class Phases:
         )
 
     def step(self, flow: int, chunk: int, number: int, rank: int) -> tuple[Phase, Line] | None:
-        """The chunk's phase ``number``, and the line that runs it with ``rank``; None if the chunk
-        is through."""
+        """Return the chunk's phase ``number`` and its line with ``rank``; None at the end."""
         group = self._program.names.flow_group[flow]
         phases = self._of_chunk(self._forms[flow], chunk, group)
         if number == len(phases):
@@ -122,7 +122,7 @@ class Phases:
         return phase._replace(algorithm=algorithm), line
 
     def _read_chunk(self, form: int, chunk: int, group: str) -> tuple[Phase, ...]:
-        """The phases that a chunk of a collective's form goes through."""
+        """Return the phases that a chunk of a collective's form passes through."""
         s, span = self._program.structure, self._times.spans[form]
         first = span["start"] + (chunk % span["variants"]) * span["length"]
         entries = self._times.phases[first : first + span["length"]]
@@ -139,7 +139,7 @@ class Phases:
         )
 
     def _find_line(self, group_name: str, dim: int, rank: int) -> Line:
-        """The members of the rank's group that differ from it in ``dim`` only."""
+        """Return the members of the rank's group that differ from it in ``dim`` only."""
         group = self._communication.groups[group_name]
         ranks = members_along(group, rank, self._communication.topology.sizes, dim)
         return Line(tuple(ranks), self._communication.closes_ring(group, dim))
@@ -149,15 +149,18 @@ class Phases:
 def _rounds(
     algorithm: Algorithm, kind: CollectiveKind, p: int, circle: bool
 ) -> MemberRounds | SwitchRounds:
-    """Every chunk, and every line of a dimension, does the same."""
+    """Return the rounds of an algorithm, which all chunks and lines of a dimension share."""
     return algorithm.rounds(kind, p, circle)
 
 
 def algorithm_on_line(
     algorithm: Algorithm, kind: CollectiveKind, ranks: Sequence[int], plan: InterconnectPlan | None
 ) -> Algorithm:
-    """The algorithm as a line runs it: one that is decomposed on an interconnect (see
-    :class:`InterconnectPlan`) runs rings in the place of what its switches would do for it."""
+    """Return the algorithm as a line runs it.
+
+    One that is decomposed on an interconnect (see :class:`InterconnectPlan`) runs rings instead of
+    reducing in switches.
+    """
     if plan is None or not isinstance(algorithm, InSwitch):
         return algorithm
     if frozenset(plan.places[rank] for rank in ranks) not in plan.decomposed:
@@ -166,9 +169,11 @@ def algorithm_on_line(
 
 
 def interconnect_plan(program: Program) -> InterconnectPlan | None:
-    """What the program's interconnect, if it has one, makes of its groups (see
-    :meth:`Interconnect.plan`); the lines of a group that differ in one dimension run their
-    collectives at once."""
+    """Return the plan of the program's interconnect for its groups, or None.
+
+    See :meth:`Interconnect.plan`.  The lines of a group that differ in one dimension run their
+    collectives at once.
+    """
     communication = program.communication
     interconnect, sizes = communication.network.interconnect, communication.topology.sizes
     if interconnect is None:

@@ -1,4 +1,4 @@
-"""Programs in which every rank is a class of its own, and the result of running one.
+"""Programs with one class per rank, their checks, and the result of a run.
 
 Messages and packets of a program are counted before ranks are lowered one by one.
 """
@@ -17,7 +17,7 @@ from dimsweep.engine.errors import DimsweepError, TooManyError, prefixing_errors
 from dimsweep.engine.kernels.carriers import CARRIERS
 from dimsweep.engine.kernels.carriers import Traffic as Traffic
 from dimsweep.engine.kernels.phase.batch import Measures, explain_stuck, outcome_error, try_one
-from dimsweep.engine.kernels.phase.phase_time import whole
+from dimsweep.engine.kernels.phase.phase_time import round_half_up
 from dimsweep.engine.kernels.phase.state import FINISHED, TOO_LONG
 from dimsweep.engine.kinds import CollectiveKind, Fidelity
 from dimsweep.engine.lower.lower import lower
@@ -33,7 +33,7 @@ from dimsweep.engine.workload.graph import Workload
 
 
 class Span(NamedTuple):
-    """When a message held a link (ps), and what it belonged to."""
+    """A time in which a message held a link (ps), and the name of its operator."""
 
     start: int
     end: int
@@ -41,7 +41,7 @@ class Span(NamedTuple):
 
 
 class LinkAccount(NamedTuple):
-    """What a link did.
+    """The traffic of a link.
 
     ``busy`` is the ps in which messages held it, ``utilisation`` the bytes over what its bandwidth
     could have carried in the whole time, ``longest_queue`` how many messages waited for it at once,
@@ -56,28 +56,28 @@ class LinkAccount(NamedTuple):
     spans: tuple[Span, ...]  # empty unless recorded
 
     @classmethod
-    def by(
+    def from_totals(
         cls, end: int, link: Link, n_bytes: float, busy: int, longest: int, spans: Iterable[Span]
     ) -> "LinkAccount":
-        """What a link did by ``end`` (ps)."""
+        """Return the account of a link at time ``end`` (ps)."""
         used = n_bytes / (link.bandwidth * end / PICOSECONDS) if end else 0.0
         return cls(link, n_bytes, busy, used, longest, tuple(spans))
 
 
-def whole_picoseconds(picoseconds: float) -> int:
-    """How long something lasts, rounded as in all kernels."""
-    return int(whole(picoseconds))
+def round_ps(picoseconds: float) -> int:
+    """Round a duration to whole picoseconds, as all kernels do."""
+    return int(round_half_up(picoseconds))
 
 
 class OperatorSpan(NamedTuple):
-    """When a node of the program ran (ps)."""
+    """The time in which a node of the program ran (ps)."""
 
     start: int
     end: int
 
 
 class PhaseSpan(NamedTuple):
-    """When a rank's port was busy with a phase (ps)."""
+    """A time in which a rank's port was busy with a phase (ps)."""
 
     rank: int
     dim: int
@@ -104,7 +104,7 @@ class MessageRun:
 
 
 def measures_by_rank(**of_rank: NDArray[Any]) -> Measures:
-    """One point that has finished: a column of each measure, a row a rank."""
+    """Return the measures of one finished point, from columns by rank."""
     return Measures(
         outcome=np.array([FINISHED], dtype=np.int32),
         time=of_rank["end"].max(keepdims=True),
@@ -116,8 +116,11 @@ def measures_by_rank(**of_rank: NDArray[Any]) -> Measures:
 def stuck_error(
     program: Program, states: Sequence[int], runs: Mapping[int, int], blocked: Sequence[str]
 ) -> DimsweepError:
-    """Why a run could not finish: links that stand still for ever, each with the message that it
-    holds, are named in ``blocked``; else see :func:`explain_stuck`."""
+    """Return the error of a run that cannot finish.
+
+    ``blocked`` names the links that are blocked for ever, each with the message that it holds; if
+    there are none, see :func:`explain_stuck`.
+    """
     if not blocked:
         return explain_stuck(program, states, runs)
     more = f"\n  ... and {len(blocked) - 8} more links" if len(blocked) > 8 else ""
@@ -131,12 +134,12 @@ def stuck_error(
 
 
 def too_long_error() -> DimsweepError:
-    """Why what lasts longer than a run may is not simulated."""
+    """Return the error of a run that lasts too long."""
     return outcome_error(TOO_LONG)
 
 
 def reducing_error() -> DimsweepError:
-    """Why nobody carries a reduction by a switch."""
+    """Return the error of a reduction by switches that flows or packets cannot carry."""
     return DimsweepError(
         "switches that reduce take whole messages",
         where="fidelity",
@@ -145,8 +148,7 @@ def reducing_error() -> DimsweepError:
 
 
 def check_ranks(program: Program, fidelity: Fidelity) -> None:
-    """Raise :class:`DimsweepError` unless every rank is a class of its own, and messages of this
-    ``fidelity`` can take the ways that they are to take."""
+    """Raise :class:`DimsweepError` unless every rank is a class and messages can be routed."""
     _check_routing(program, fidelity)
     if program.names.class_first != tuple(range(program.n_npus)):
         raise DimsweepError(
@@ -168,7 +170,7 @@ def _check_routing(program: Program, fidelity: Fidelity) -> None:
 def lower_by_rank(
     workload: Workload, cluster: Cluster, fidelity: Fidelity = Fidelity.MESSAGE
 ) -> Program:
-    """The program of ``workload`` with every rank a class of its own, as the message kernel needs.
+    """Lower ``workload`` to a program with one class per rank, for the message kernel.
 
     Raises :class:`DimsweepError` as :func:`engine.lower` does, and, before ranks are lowered one by
     one, when they would send more messages than ``network.max_messages`` or (with
@@ -189,15 +191,18 @@ def lower_by_rank(
     if links is not None and not links.sizes:
         _check_one_dimension(alike)
     n_messages = count_messages(alike, links)
-    check_number(n_messages, network)
+    check_message_count(n_messages, network)
     if fidelity is Fidelity.PACKET:
         check_packets(alike, n_messages)
     return lower(workload, cluster, fold=False)
 
 
 def _check_one_dimension(program: Program) -> None:
-    """Raise :class:`DimsweepError` for a collective that crosses several dimensions with algorithms
-    that go by links, on a graph that has none: each would use the links of all."""
+    """Raise :class:`DimsweepError` for a collective that would use a whole graph twice.
+
+    That is one that crosses several dimensions with algorithms that use the links of a graph
+    without dimensions.
+    """
     s, communication = program.structure, program.communication
     used = sorted(set(zip(s.flows["form"].tolist(), program.names.flow_group, strict=True)))
     for form, group in used:
@@ -217,18 +222,19 @@ def _check_one_dimension(program: Program) -> None:
 
 
 def network_of(program: Program) -> Network:
-    """The links that the program runs on, at its bandwidth and latency: those that are left.
+    """Return the network that the program runs on, at its bandwidth and latency.
 
-    Raises :class:`DimsweepError` when a network from a graph has another number of NPUs than the
-    topology, the fabrics do not fit the dimensions, or what is left joins its NPUs no more.
+    Links that are down are left out.  Raises :class:`DimsweepError` if a network from a graph has
+    another number of NPUs than the topology, the fabrics do not fit the dimensions, or the
+    remaining links do not connect all NPUs.
     """
-    whole, model = _whole(program), program.communication.network
+    network, model = _full_network(program), program.communication.network
     with prefixing_errors("network.degrade"):
-        return degrade_network(whole, model.degrade, model.placement)
+        return degrade_network(network, model.degrade, model.placement)
 
 
-def _whole(program: Program) -> Network:
-    """The network as it was bought."""
+def _full_network(program: Program) -> Network:
+    """Return the network as it was bought."""
     topology, model = program.communication.topology, program.communication.network
     if model.interconnect is not None:
         model.interconnect.check_ranks(topology.n_npus)
@@ -244,8 +250,10 @@ def _whole(program: Program) -> Network:
 
 
 def check_network(program: Program, fidelity: Fidelity) -> None:
-    """Raise :class:`DimsweepError` as :func:`network_of` does, or if ``fidelity`` cannot simulate
-    the program's network: phases know dimensions only, and a graph that is their product."""
+    """Raise :class:`DimsweepError` if ``fidelity`` cannot simulate the program's network.
+
+    Phases know dimensions only, so a graph must be a product of them.
+    """
     _check_routing(program, fidelity)
     graph = program.communication.network.graph
     if fidelity is Fidelity.PHASE and graph is None:
@@ -263,9 +271,9 @@ def check_network(program: Program, fidelity: Fidelity) -> None:
 
 
 def links_to_watch(network: Network, names: Collection[str], fidelity: Fidelity) -> list[int]:
-    """The numbers of the links that ``names`` stand for, as :meth:`Network.find_links` has them.
+    """Return the numbers of the links named in ``names`` (see :meth:`Network.find_links`).
 
-    Raises :class:`DimsweepError` for names that there are not, and for links that have no queue.
+    Raises :class:`DimsweepError` for unknown names, and for links without queues.
     """
     if names and fidelity is not Fidelity.PACKET:
         raise DimsweepError(
@@ -276,16 +284,15 @@ def links_to_watch(network: Network, names: Collection[str], fidelity: Fidelity)
     return network.find_links(names)
 
 
-_A_SECOND = 500_000  # packets that are simulated in a second, or fewer on long ways
+_PACKETS_PER_SECOND = 500_000  # packets that are simulated in a second, or fewer on long ways
 
 
 def count_messages(program: Program, network: Network | None = None) -> int:
-    """The messages of all ranks together, before buffers cut any of them into parts; classes may
-    stand for any number of ranks.
+    """Return the number of messages of all ranks, before buffers cut them into parts.
 
-    Chunks are taken to visit the dimensions in the baseline order.  (Where Themis chooses another,
-    an algorithm may fuse reduce-scatter and all-gather in another dimension.)  Algorithms that go
-    by links need the ``network``.
+    Classes may stand for any number of ranks.  Chunks are assumed to visit the dimensions in the
+    baseline order.  (Where Themis chooses another, an algorithm may fuse reduce-scatter and
+    all-gather in another dimension.)  Algorithms that use individual links need the ``network``.
     """
     s, ranks = program.structure, np.array(program.names.class_count)
     if not len(s.flows):
@@ -297,12 +304,14 @@ def count_messages(program: Program, network: Network | None = None) -> int:
         sent[form, group] += n
     groups = program.communication.groups
     return sum(
-        n // groups[group].n_members * _of_collective(program, network, form, group) if group else n
+        n // groups[group].n_members * _count_collective_messages(program, network, form, group)
+        if group
+        else n
         for (form, group), n in sent.items()
     )
 
 
-def check_number(n_messages: int, model: NetworkModel) -> None:
+def check_message_count(n_messages: int, model: NetworkModel) -> None:
     """Raise :class:`TooManyError` for more messages than the model allows."""
     if n_messages > model.max_messages:
         raise TooManyError(
@@ -325,24 +334,28 @@ def check_packets(program: Program, n_messages: int) -> None:
     if n > model.max_packets:
         raise TooManyError(
             f"about {n:,} packets ({format_bytes(n_bytes)} in {n_messages:,} messages), of which "
-            f"a few hundred thousand take a second: {n / _A_SECOND:,.0f} s",
+            f"a few hundred thousand take a second: {n / _PACKETS_PER_SECOND:,.0f} s",
             where="network.max_packets",
             hint="a larger network.packets.payload, fewer layers, NPUs or bytes, fidelity=flow, or "
             "a higher limit",
         )
 
 
-def _of_collective(program: Program, network: Network | None, form: int, name: str) -> int:
-    """The messages of all members of one collective."""
+def _count_collective_messages(
+    program: Program, network: Network | None, form: int, name: str
+) -> int:
+    """Return the number of messages of all members of one collective."""
     s, communication, total = program.structure, program.communication, 0
     sizes = communication.topology.sizes
     record, group = s.forms[form], communication.groups[name]
     uses = s.uses[record["use_start"] : record["use_end"]]
     for i, (d, fused) in enumerate(uses[["dim", "fused"]].tolist()):
         fuses = fused != NO_STEPS and i == len(uses) - 1
-        whole = CollectiveKind(record["kind"])
+        kind_of_all = CollectiveKind(record["kind"])
         halves = CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER
-        for kind in (whole,) if fuses or whole is not CollectiveKind.ALL_REDUCE else halves:
+        for kind in (
+            (kind_of_all,) if fuses or kind_of_all is not CollectiveKind.ALL_REDUCE else halves
+        ):
             p, circle = group.sizes[d], communication.closes_ring(group, d)
             algorithm = communication.algorithms[d].of(kind)
             if network is not None:  # one line of as many that are not quite alike

@@ -1,4 +1,4 @@
-"""The records of what is sent, whoever carries it, and the tables of them that kernels share.
+"""The records of messages, and their tables, which all kernels of messages share.
 
 :mod:`engine.kernels.messages` says what the words mean.  Records of runs, such as a message under
 way, are in :mod:`engine.kernels.network.state`.
@@ -94,7 +94,7 @@ LAUNCH = record(
 GATE = record(
     tail="i8",  # the latest of what has begun to come
     expected="i4",
-    come="i4",
+    arrived="i4",
     launch="i4",  # what it launches then, from here ...
     launch_end="i4",
 )
@@ -129,14 +129,14 @@ TRAIN = record(
 
 
 class Plans(NamedTuple):
-    """What the members of lines do, and where they are."""
+    """The plans of the members of lines, and the places of ranks on lines."""
 
     members: Table  # MEMBER_PLAN
     strands: Table  # PLAN_STRAND
     rounds: Table  # ROUND
     receives: Ints
     sends: Table  # SEND
-    of: Table  # (lines, kinds) of LINE_PLAN
+    line_plans: Table  # (lines, kinds) of LINE_PLAN
     ways: Table  # WAY
     places: Table  # (groups, D + 1, R) of PLACE; the last: in the whole group
     lines: Table  # LINE
@@ -144,7 +144,7 @@ class Plans(NamedTuple):
 
 
 class Io(NamedTuple):
-    """What goes through an interconnect's I/O controllers."""
+    """The transfers through an interconnect's I/O controllers."""
 
     transfers: Table  # TRANSFER
     members: Table  # IO_MEMBER
@@ -152,7 +152,7 @@ class Io(NamedTuple):
 
 
 def named_records(rows: Sequence[Mapping[str, object]], dtype: np.dtype[np.void]) -> Table:
-    """Rows as records, zero in the fields that they leave out; all have the same."""
+    """Return rows as records; all rows have the same fields, and the others are zero."""
     table = np.zeros(len(rows), dtype=dtype)
     for name in rows[0] if rows else ():
         table[name] = [row[name] for row in rows]

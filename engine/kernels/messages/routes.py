@@ -1,4 +1,4 @@
-"""The ways of messages: routes, cascades through switches, and an interconnect's I/O controllers.
+"""Routes of messages, cascades through switches, and an interconnect's I/O controllers.
 
 **Cascades** are messages that set each other off, link by link.  A *launch* takes a message over
 one link.  When it begins to arrive at the far end (or has arrived completely, if it is stored
@@ -37,33 +37,35 @@ from dimsweep.engine.topology.coordinates import group_members
 
 
 def router_of(network: Network, model: NetworkModel) -> Router:
-    """The ways that messages take, by dimension unless the model or its interconnect says so."""
+    """Return the router of a network; it routes by dimension unless configured otherwise."""
     default = Routing.DIMENSION_ORDER if network.sizes else Routing.SHORTEST
     if model.interconnect is not None:
         default = model.interconnect.routing
     return Router(network, model.routing or default, model.seed)
 
 
-def rooms_of(network: Network, model: NetworkModel) -> list[int]:
-    """Whole bytes of the buffer at the far end of each link; NONE without limit."""
+def buffer_rooms(network: Network, model: NetworkModel) -> list[int]:
+    """Return the buffer at the far end of each link (whole bytes); NONE without limit."""
     sizes = (model.buffer if link.buffer is None else link.buffer for link in network.links)
     return [NONE if size is None else max(1, int(size)) for size in sizes]
 
 
-def least_room(rooms: Iterable[int]) -> int:
-    """The least of some rooms; NONE if there is no limit."""
+def minimum_room(rooms: Iterable[int]) -> int:
+    """Return the minimum of some rooms; NONE if none is limited."""
     limits = [room for room in rooms if room != NONE]
     return min(limits, default=NONE)
 
 
 def n_parts(n_bytes: float, room: int) -> int:
-    """In how many parts a message travels, so that two fit the least ``room`` on its way."""
+    """Return the number of parts of a message, two of which fit ``room``."""
     return 1 if room == NONE else max(1, math.ceil(2 * n_bytes / room))
 
 
 def shared_switch(network: Network, model: NetworkModel, npus: frozenset[int]) -> str:
-    """The switch that reduces for NPUs without a tree.  Raises :class:`DimsweepError` if there is
-    none."""
+    """Return the switch that reduces for NPUs without a tree.
+
+    Raises :class:`DimsweepError` if there is none.
+    """
     if (own := model.interconnect) is not None and own.rings is not None:
         raise DimsweepError(
             f"the switches of this {own.noun} do not reduce",
@@ -84,12 +86,11 @@ def shared_switch(network: Network, model: NetworkModel, npus: frozenset[int]) -
 
 
 class Launch(NamedTuple):
-    """A message over a link (by its number), which reaches a ``gate``, or is at its end (NONE).
+    """A message over a link (by number) to a ``gate``, or to its end (NONE).
 
-    ``who`` is the NPU that sends it, or at its end gets it; of what comes from or goes to I/O
-    controllers the place among those who get it; or NONE.  Of a reduction it is what a source sends
-    ``up``, or what ``copies`` targets get, or of both what is less; one of ``parts`` of it that go
-    side by side.
+    ``who`` is the NPU that sends it or, at its end, receives it; for I/O, its place among the
+    receivers; or NONE.  A reduction's launch carries what a source sends ``up``, what ``copies``
+    targets receive, or the smaller of both; it is one of ``parts`` sent side by side.
     """
 
     link: int
@@ -101,7 +102,7 @@ class Launch(NamedTuple):
     parts: int = 1
 
     def n_bytes(self, up: float, down: float) -> float:
-        """Its bytes, if a source sends ``up`` and a target gets ``down``."""
+        """Return its bytes, if a source sends ``up`` and a target receives ``down``."""
         if not self.copies:
             return up / self.parts
         # Shards of their own for targets, or one copy of what is for all of them.
@@ -109,15 +110,18 @@ class Launch(NamedTuple):
 
 
 class Gate(NamedTuple):
-    """``expected`` messages reach it before ``launches``, from one number to before another."""
+    """A gate: after ``expected`` messages it triggers ``launches`` (from, to)."""
 
     expected: int
     launches: tuple[int, int]
 
 
 class Cascade(NamedTuple):
-    """Begins with the launches ``first``, as in a :class:`Gate`; ``ways_up`` are the links from
-    each source of a reduction to the top, those between switches twice, since it comes back."""
+    """A cascade of launches and gates; ``first`` are its initial launches (from, to).
+
+    ``ways_up`` are the links from each source of a reduction to the top; those between switches
+    count twice, for the way back.
+    """
 
     launches: Sequence[Launch]
     gates: Sequence[Gate]
@@ -126,8 +130,10 @@ class Cascade(NamedTuple):
 
 
 def cascade_of_piece(tree: IoTree) -> Cascade:
-    """The way of a piece from or to an I/O controller; launches that begin together stand side by
-    side."""
+    """Return the cascade of a piece from or to an I/O controller.
+
+    Launches that begin together are adjacent.
+    """
     together = list(dict.fromkeys([tree.first, *(hop.next for hop in tree.hops if hop.next)]))
     spans = list(pairwise(accumulate(map(len, together), initial=0)))
     number = {places: i for i, places in enumerate(together[1:])}
@@ -140,8 +146,10 @@ def cascade_of_piece(tree: IoTree) -> Cascade:
 
 
 class Passage(NamedTuple):
-    """How a line's reductions pass switches: its tree, and the round of which turns; sets of lines
-    that pass one after another take turns, NONE waits for nobody."""
+    """The way of a line's reductions through switches: its tree, turn and round.
+
+    Sets of lines that cannot pass at once take turns; ``turn`` NONE waits for no other line.
+    """
 
     tree: ReductionTree
     turn: int = NONE
@@ -150,40 +158,44 @@ class Passage(NamedTuple):
 
 
 class Passages:
-    """The passages of all lines, by their members' NPUs; lines without a tree of the ``plan`` pass
-    the switch that they share."""
+    """The passages of all lines, by their members' NPUs.
+
+    Lines without a tree in the ``plan`` pass the switch that they share.
+    """
 
     def __init__(
         self, network: Network, model: NetworkModel, plan: InterconnectPlan | None
     ) -> None:
         self._network, self._model = network, model
-        self._of: dict[frozenset[int], Passage] = {}
+        self._passages: dict[frozenset[int], Passage] = {}
         self.cascade = lru_cache(maxsize=4096)(self._cascade)
         self.n_turns = 0
         for rounds in plan.rounds if plan else ():
             turn = self.n_turns if len(rounds) > 1 else NONE
             for number, trees in enumerate(rounds):
                 for line, tree in trees.items():
-                    self._of[line] = Passage(tree, turn, number, len(self._of))
+                    self._passages[line] = Passage(tree, turn, number, len(self._passages))
             self.n_turns += len(rounds) > 1
 
-    def of(self, npus: Iterable[int]) -> Passage:
-        """Raises :class:`DimsweepError` if there is no switch that could reduce."""
+    def passage(self, npus: Iterable[int]) -> Passage:
+        """Return the passage of a line; raise :class:`DimsweepError` without a switch."""
         line = frozenset(npus)
-        if line not in self._of:
+        if line not in self._passages:
             switch = shared_switch(self._network, self._model, line)
-            self._of[line] = Passage(ReductionTree({switch: tuple(line)}))
-        return self._of[line]
+            self._passages[line] = Passage(ReductionTree({switch: tuple(line)}))
+        return self._passages[line]
 
     def _cascade(self, sources: tuple[int, ...], targets: tuple[int, ...]) -> Cascade:
-        """Some NPUs' messages up their tree, and what comes down to others: each switch passes on
-        what all that is below it has begun to send."""
-        tree = self.of((*sources, *targets)).tree
+        """Return the cascade from sources up their tree and down to targets.
+
+        Each switch passes on what all inputs below it have begun to send.
+        """
+        tree = self.passage((*sources, *targets)).tree
         return _ThroughSwitches(self._network.number, tree, sources, targets).cascade()
 
 
 class _ThroughSwitches:
-    """Writes a cascade from its end to its beginning."""
+    """Builder of a cascade, from its end to its beginning."""
 
     def __init__(
         self,
@@ -193,67 +205,72 @@ class _ThroughSwitches:
         targets: Sequence[int],
     ) -> None:
         self._link, self._tree = link, tree
-        self._sources, self._targets = _below(tree, sources), _below(tree, targets)
+        self._sources, self._targets = _npus_by_leaf(tree, sources), _npus_by_leaf(tree, targets)
         self._launches: list[Launch] = []
         self._gates: list[Gate] = []
 
     def cascade(self) -> Cascade:
+        """Return the whole cascade."""
         tree = self._tree
-        down = {leaf: self._down(leaf, npus) for leaf, npus in self._targets.items()}
-        top = self._over_top(down) if tree.lanes else []
+        down = {leaf: self._launch_down(leaf, npus) for leaf, npus in self._targets.items()}
+        top = self._launch_over_top(down) if tree.lanes else []
         starts, ways = list[Launch](), list[tuple[int, ...]]()
         for leaf, npus in self._sources.items():
-            gate = self._gate(len(npus), self._up(leaf, top) if tree.lanes else down[leaf])
+            gate = self._add_gate(
+                len(npus), self._launch_up(leaf, top) if tree.lanes else down[leaf]
+            )
             lanes = tree.lanes.get(leaf, ())
             trunks = [(self._link[leaf, lane], self._link[lane, tree.top]) for lane in lanes]
             for npu in npus:
                 link = self._link[npu, leaf]
                 starts.append(Launch(link, gate, npu))
                 ways += [(link, *trunk, *trunk) for trunk in trunks] or [(link,)]
-        first = self._begin(starts)
+        first = self._add_launches(starts)
         return Cascade(self._launches, self._gates, first, ways)
 
-    def _begin(self, launches: Iterable[Launch]) -> tuple[int, int]:
+    def _add_launches(self, launches: Iterable[Launch]) -> tuple[int, int]:
         start = len(self._launches)
         self._launches += launches
         return start, len(self._launches)
 
-    def _gate(self, expected: int, launches: tuple[int, int]) -> int:
+    def _add_gate(self, expected: int, launches: tuple[int, int]) -> int:
         self._gates.append(Gate(expected, launches))
         return len(self._gates) - 1
 
-    def _down(self, leaf: str, npus: Sequence[int]) -> tuple[int, int]:
-        """Launches from a leaf to its targets."""
+    def _launch_down(self, leaf: str, npus: Sequence[int]) -> tuple[int, int]:
+        """Add the launches from a leaf to its targets."""
         down = Launch(NONE, NONE, up=False, copies=1)
-        return self._begin(down._replace(link=self._link[leaf, npu], who=npu) for npu in npus)
+        return self._add_launches(
+            down._replace(link=self._link[leaf, npu], who=npu) for npu in npus
+        )
 
-    def _over_top(self, down: Mapping[str, tuple[int, int]]) -> list[int]:
-        """From the gates at the top, one a part, to the leaves; returns the gates."""
+    def _launch_over_top(self, down: Mapping[str, tuple[int, int]]) -> list[int]:
+        """Add the launches from the top to the leaves; return the top's gates, one per part."""
         tree, gates = self._tree, []
-        below = {leaf: self._gate(tree.n_parts, down[leaf]) for leaf in self._targets}
+        below = {leaf: self._add_gate(tree.n_parts, down[leaf]) for leaf in self._targets}
         for number in range(tree.n_parts):
             starts = []
             for leaf, npus in self._targets.items():
                 lane = tree.lanes[leaf][number]
                 last = Launch(self._link[lane, leaf], below[leaf], copies=len(npus))
                 last = last._replace(parts=tree.n_parts)
-                gate = self._gate(1, self._begin([last]))
+                gate = self._add_gate(1, self._add_launches([last]))
                 starts.append(last._replace(link=self._link[tree.top, lane], gate=gate))
-            gates.append(self._gate(len(self._sources), self._begin(starts)))
+            gates.append(self._add_gate(len(self._sources), self._add_launches(starts)))
         return gates
 
-    def _up(self, leaf: str, top: Sequence[int]) -> tuple[int, int]:
-        """From a leaf to the gates at the top, each part by a lane of its own."""
+    def _launch_up(self, leaf: str, top: Sequence[int]) -> tuple[int, int]:
+        """Add the launches from a leaf to the top's gates, each part by its own lane."""
         tree, starts = self._tree, []
         for lane, gate in zip(tree.lanes[leaf], top, strict=True):
             last = Launch(self._link[lane, tree.top], gate, parts=tree.n_parts)
-            gate = self._gate(1, self._begin([last]))
+            gate = self._add_gate(1, self._add_launches([last]))
             starts.append(last._replace(link=self._link[leaf, lane], gate=gate))
-        return self._begin(starts)
+        return self._add_launches(starts)
 
 
-def _below(tree: ReductionTree, npus: Sequence[int]) -> dict[str, list[int]]:
-    """The NPUs below each leaf that has any, in their order."""
+def _npus_by_leaf(tree: ReductionTree, npus: Sequence[int]) -> dict[str, list[int]]:
+    """Return the NPUs below each leaf that has any, in order."""
     found: dict[str, list[int]] = defaultdict(list)
     for leaf, own in tree.leaves.items():
         for npu in npus:
@@ -262,25 +279,32 @@ def _below(tree: ReductionTree, npus: Sequence[int]) -> dict[str, list[int]]:
     return dict(found)
 
 
-_UNDER_WAY = 4  # pieces of a controller's, at least, so that it need not wait for their arrival
+_PIECES_IN_FLIGHT = (
+    4  # pieces of a controller's, at least, so that it need not wait for their arrival
+)
 
 
 class Train(NamedTuple):
-    """Pieces that go one after another over one tree.  It ends at the NPUs that want them, and
-    perhaps at others, whose places come after theirs."""
+    """Pieces that cross one tree one after another.
+
+    It ends at the NPUs that need them, and perhaps at others, which are listed after those.
+    """
 
     cascade: Cascade
     pieces: int
 
     @property
     def n_ends(self) -> int:
-        """How many get each piece."""
+        """Number of receivers of each piece."""
         return sum(launch.who != NONE for launch in self.cascade.launches)
 
 
 class Trains(NamedTuple):
-    """All trains between the controllers and some NPUs; a piece is ``share`` of the bytes of one
-    NPU, and ``late`` how many ps of latency each NPU's last piece has before it."""
+    """All trains between the controllers and some NPUs.
+
+    A piece has a ``share`` of the bytes of one NPU, and ``late`` is the latency (ps) of each NPU's
+    last piece.
+    """
 
     trains: tuple[Train, ...]
     share: float
@@ -288,16 +312,17 @@ class Trains(NamedTuple):
 
     @property
     def n_pieces(self) -> int:
+        """Number of pieces of all trains."""
         return sum(train.pieces for train in self.trains)
 
     @property
     def n_messages(self) -> int:
-        """How many messages all pieces are together: one over each link."""
+        """Number of messages of all pieces: one per link."""
         return sum(train.pieces * len(train.cascade.launches) for train in self.trains)
 
 
 class Transfer(NamedTuple):
-    """What some ``ranks`` load, or ``store``, together: ``nodes`` of the program, one each."""
+    """A load or ``store`` that some ``ranks`` share: ``nodes`` of the program, one each."""
 
     n_bytes: float
     store: bool
@@ -307,8 +332,7 @@ class Transfer(NamedTuple):
 
 
 def io_plan(program: Program, network: Network, plan: InterconnectPlan | None) -> list[Transfer]:
-    """The transfers of a program in which every rank is a class; none where its memory is not
-    behind an interconnect's I/O controllers."""
+    """Return the transfers of a program through an interconnect's I/O controllers, if any."""
     interconnect = program.communication.network.interconnect
     if plan is None or interconnect is None:
         return []
@@ -323,8 +347,7 @@ _Shared = tuple[tuple[int, ...], int, float, bool]
 
 
 def _accesses(program: Program) -> dict[_Shared, list[int]]:
-    """The nodes that access memory together: by their ranks, which of these ranks' accesses it is,
-    its bytes, and whether it stores them."""
+    """Return the nodes that share a memory access, by ranks, occurrence, bytes and direction."""
     communication = program.communication
     groups, sizes = list(communication.groups.values()), communication.topology.sizes
     members = cache(lambda group: group_members(groups[group], sizes))
@@ -347,7 +370,7 @@ def _trains(
     *,
     store: bool,
 ) -> Trains:
-    """Several trains take a way, if there are fewer ways than pieces are to be under way."""
+    """Return the trains of a transfer; with few ways, each way has several trains."""
     found: list[Train] = []
     npus = [plan.places[rank] for rank in ranks]
     if len(npus) > 1 and not (store or interconnect.multicasts):
@@ -360,7 +383,7 @@ def _trains(
                 late[member] = max(late[member], latency)
         trees = [store_tree(network, tree) for tree in ways] if store else ways
         cascades = [cascade_of_piece(tree) for tree in trees]
-        n = max(_UNDER_WAY, len(trees))
+        n = max(_PIECES_IN_FLIGHT, len(trees))
         of = (
             Train(cascades[i % len(trees)], len(range(i, interconnect.pieces, n))) for i in range(n)
         )
@@ -372,7 +395,7 @@ def _trains(
 
 
 def _latencies(network: Network, tree: IoTree) -> dict[int, int]:
-    """What passes between a controller and each NPU, either way."""
+    """Return the latency between a controller and each NPU, in either direction (ps)."""
     found: dict[int, int] = {}
     waiting = [(place, 0) for place in tree.first]
     while waiting:

@@ -1,4 +1,4 @@
-"""A program's messages as arrays, worked out once for all points.
+"""The messages of a program as arrays, built once for all points.
 
 Links are numbered as in the network, ranks as in the program.  Cascades become gates and launches
 (:mod:`engine.kernels.network.gates`): those of reductions by switches, and those of transfers
@@ -29,8 +29,8 @@ from dimsweep.engine.kernels.messages.routes import (
     Passages,
     Train,
     Transfer,
+    buffer_rooms,
     io_plan,
-    rooms_of,
     router_of,
 )
 from dimsweep.engine.kernels.phase.phase_time import empty_phase_times
@@ -49,17 +49,18 @@ _OTHERS |= dict.fromkeys(("up", "down", "copies", "parts"), 0)
 
 
 class Launches:
-    """The launches of all cascades, and their gates.  ``hops`` is the list of links that routes
-    share."""
+    """The launches and gates of all cascades; ``hops`` is the list of links that routes share."""
 
     def __init__(self, hops: list[int]) -> None:
         self._hops = hops
         self._gates: list[Row] = []
         self._launches: list[Row] = []
 
-    def add(self, cascade: Cascade, own: Callable[[Launch], Row]) -> Row:
-        """Write a cascade, of whose launches ``own`` says what only some have; the columns of who
-        begins it."""
+    def add(self, cascade: Cascade, columns: Callable[[Launch], Row]) -> Row:
+        """Add a cascade; return the columns of its first launches.
+
+        ``columns`` returns the columns that only some launches have.
+        """
         gates, at = len(self._gates), len(self._launches)
         self._gates += [
             {"expected": expected, **_span(at, launches)} for expected, launches in cascade.gates
@@ -67,12 +68,12 @@ class Launches:
         for launch in cascade.launches:
             gate = NONE if launch.gate == NONE else gates + launch.gate
             row = {"hop": len(self._hops), "gate": gate, "stored": launch.stored}
-            self._launches.append(_OTHERS | row | own(launch))
+            self._launches.append(_OTHERS | row | columns(launch))
             self._hops.append(launch.link)
         return _span(at, cascade.first)
 
     def tables(self) -> tuple[Table, Table]:
-        """LAUNCH and GATE."""
+        """Return the tables LAUNCH and GATE."""
         return named_records(self._launches, records.LAUNCH), named_records(
             self._gates, records.GATE
         )
@@ -94,13 +95,13 @@ class Reductions:
         self._most_waiting = 0  # of all that take turns
 
     @property
-    def n_at_once(self) -> int:
-        """The most messages that begin in one step."""
+    def n_per_step(self) -> int:
+        """Maximum number of messages that begin in one step."""
         return max(self._most, self._most_waiting)
 
     def add(self, rounds: SwitchRounds, npus: Sequence[int], ports: Sequence[int]) -> range:
-        """The reductions of a line: where its members are, and their ports."""
-        passage, before = self._passages.of(npus), len(self._reductions)
+        """Add the reductions of a line with its members' NPUs and ports; return their numbers."""
+        passage, before = self._passages.passage(npus), len(self._reductions)
         port_of = dict(zip(npus, ports, strict=True)) | {NONE: NONE}
         for sources, up, targets, down in rounds.rounds:
             ends = (tuple(npus[member] for member in members) for members in (sources, targets))
@@ -122,10 +123,10 @@ class Reductions:
         return range(before, len(self._reductions))
 
     def _write(self, cascade: Cascade, up: float, down: float, port_of: Mapping[int, int]) -> Row:
-        """Write the launches of the next reduction, and its ways up."""
+        """Add the launches of the next reduction, and its ways up; return its columns."""
         number = len(self._reductions)
 
-        def own(launch: Launch) -> Row:
+        def columns(launch: Launch) -> Row:
             return {
                 "up": up if launch.up else 0.0,
                 "down": down if launch.copies else 0.0,
@@ -137,16 +138,16 @@ class Reductions:
 
         for links in cascade.ways_up:
             self._ways_up.append((*links, *[NONE] * (_LONGEST_WAY - len(links)), number))
-        return self._launches.add(cascade, own)
+        return self._launches.add(cascade, columns)
 
     def tables(self) -> tuple[Table, Ints]:
-        """REDUCTION, and the ways up."""
+        """Return the table REDUCTION, and the ways up."""
         ways = np.array(self._ways_up, dtype=np.int32).reshape(-1, _LONGEST_WAY + 1)
         return named_records(self._reductions, records.REDUCTION), ways
 
 
 def latencies_of(ways: Ints, latency: Longs, n: int) -> Longs:
-    """The longest way up, and between switches down again, of each of ``n`` reductions (ps)."""
+    """Return the longest way up, and between switches down again, of each reduction (ps)."""
     known = np.append(latency, 0)  # for what is no link
     longest = np.zeros(n, np.int64)
     np.maximum.at(longest, ways[:, -1], known[ways[:, :-1]].sum(axis=1))
@@ -154,8 +155,10 @@ def latencies_of(ways: Ints, latency: Longs, n: int) -> Longs:
 
 
 def io_tables(transfers: Sequence[Transfer], launches: Launches) -> tuple[Io, int]:
-    """The tables of all transfers, whose messages are added to ``launches``, and how many pieces
-    may begin in one step."""
+    """Return the tables of all transfers and the maximum number of pieces begun in one step.
+
+    Their messages are added to ``launches``.
+    """
     rows, members, trains = list[Row](), list[Row](), list[Row]()
     known: dict[int, tuple[int, int]] = {}  # the trains that transfers between the same ranks share
     most: dict[int, int] = defaultdict(int)  # by rank: of a piece's hops, those that begin it
@@ -193,12 +196,12 @@ def io_tables(transfers: Sequence[Transfer], launches: Launches) -> tuple[Io, in
 
 
 def _row(number: int, train: Train, launches: Launches) -> Row:
-    """A train, whose launches are written."""
+    """Add the launches of a train; return its row."""
 
-    def own(launch: Launch) -> Row:
+    def columns(launch: Launch) -> Row:
         return {"target": launch.who, "train": number}
 
-    first = launches.add(train.cascade, own)
+    first = launches.add(train.cascade, columns)
     return {**first, "pieces": train.pieces, "ends": train.n_ends}
 
 
@@ -207,7 +210,7 @@ N_KINDS = len(CollectiveKind)
 
 @dataclass(frozen=True)
 class Tables:
-    """The plans of a program, and what its ports need for them."""
+    """The plans of a program, and the sizes of its ports' tables."""
 
     plans: Plans
     flows: Table  # FLOW, before anything has happened
@@ -248,7 +251,7 @@ _PAIR = np.dtype([(name, "i4") for name in _Pair._fields])
 
 @dataclass
 class _Plan:
-    """What the members of a line do: where it is in the tables."""
+    """The place in the tables of a line's plan."""
 
     members: int
     pairs: Table  # of _PAIR, those of one member after another
@@ -256,7 +259,7 @@ class _Plan:
 
 
 class _Plans:
-    """Plans by algorithm, each worked out once; strands that are alike are kept once."""
+    """Plans by algorithm, each built once; equal strands are stored once."""
 
     def __init__(self) -> None:
         self.members: list[tuple[int, ...]] = []
@@ -268,7 +271,7 @@ class _Plans:
         self._known: dict[object, tuple[int, int]] = {}
 
     def add(self, rounds: MemberRounds | SwitchRounds, p: int) -> _Plan:
-        """The plan of one phase on any line of ``p`` members."""
+        """Add the plan of one phase on any line of ``p`` members."""
         if isinstance(rounds, SwitchRounds):
             ends = Counter(
                 m for round_ in rounds.rounds for m in (*round_.sources, *round_.targets)
@@ -295,10 +298,10 @@ class _Plans:
                 )
             )
             self.strands += own
-            at_once = sum(map(_at_once, strands))
+            per_step = sum(map(_maximum_burst, strands))
             if rounds.asked:  # a strand may ask for as many in one step, which then set out
-                at_once += sum(max(len(each.receive) for each in strand) for strand in strands)
-            self.n_sends = max(self.n_sends, at_once)
+                per_step += sum(max(len(each.receive) for each in strand) for strand in strands)
+            self.n_sends = max(self.n_sends, per_step)
             all_pairs += pairs
         return _Plan(first, np.array(all_pairs, dtype=_PAIR))
 
@@ -310,7 +313,7 @@ class _Plans:
         slots: Sequence[dict[tuple[int, int], int]],
         pairs: dict[_Pair, int],
     ) -> tuple[int, int]:
-        """The rounds of a strand, which may be those of another one."""
+        """Add the rounds of a strand unless they are known; return their range."""
         # By identity, since a round's hash is that of all it sends; most strands repeat a few.
         own, numbered = slots[member], dict[int, _NumberedRound]()
         for round_ in strand:
@@ -339,7 +342,7 @@ class _Plans:
 
 
 def _slots(strands: Sequence[Strand]) -> dict[tuple[int, int], int]:
-    """The slots of a member, by strand and sender."""
+    """Return the slots of a member, by strand and sender."""
     found: dict[tuple[int, int], int] = {}
     for number, strand in enumerate(strands):
         for round_ in strand:
@@ -348,9 +351,11 @@ def _slots(strands: Sequence[Strand]) -> dict[tuple[int, int], int]:
     return found
 
 
-def _at_once(strand: Strand) -> int:
-    """How many messages a strand may send in one step: those of rounds that wait for nothing go
-    with the ones before."""
+def _maximum_burst(strand: Strand) -> int:
+    """Return the maximum number of messages that a strand sends in one step.
+
+    Rounds that wait for nothing are sent with the one before.
+    """
     most = now = 0
     for round_ in strand:
         now = len(round_.send) + (0 if round_.receive else now)
@@ -369,7 +374,7 @@ class _Lines(NamedTuple):
 
 @collector_paused()  # many small objects, and no circles among them
 def build_tables(program: Program, network: Network) -> Tables:
-    """The tables of a program in which every rank is a class."""
+    """Build the tables of a program with one class per rank."""
     names = [name for name in dict.fromkeys(program.names.flow_group) if name]
     lines, interconnect, plans = _lines(program, names), interconnect_plan(program), _Plans()
     places = interconnect.places if interconnect else range(network.n_npus)
@@ -378,7 +383,7 @@ def build_tables(program: Program, network: Network) -> Tables:
     io, most = io_tables(io_plan(program, network, interconnect), launches)
     passages = Passages(network, program.communication.network, interconnect)
     reductions = Reductions(passages, launches)
-    wanted = _wanted(program, network, names, lines, plans, interconnect)
+    wanted = _list_line_plans(program, network, names, lines, plans, interconnect)
     of = np.zeros((len(lines.ranks), N_KINDS), dtype=records.LINE_PLAN)
     of["members"] = NONE  # for what a line never runs
     n_dims = program.structure.shape.n_dims
@@ -398,7 +403,7 @@ def build_tables(program: Program, network: Network) -> Tables:
     all_launches, gates = launches.tables()
     all_reductions, ways_up = reductions.tables()
     return Tables(
-        plans=_written(plans, lines, of, ways),
+        plans=_build_plans(plans, lines, of, ways),
         flows=flows,
         routes=routes.table(),
         ends=routes.ends,
@@ -414,12 +419,12 @@ def build_tables(program: Program, network: Network) -> Tables:
         n_turns=passages.n_turns,
         io=io,
         interconnect=interconnect,
-        n_sends=max(plans.n_sends, reductions.n_at_once, most),
+        n_sends=max(plans.n_sends, reductions.n_per_step, most),
         largest=plans.largest,
     )
 
 
-def _written(plans: _Plans, lines: _Lines, of: Table, ways: Table) -> Plans:
+def _build_plans(plans: _Plans, lines: _Lines, line_plans: Table, ways: Table) -> Plans:
     starts = np.cumsum([0, *map(len, lines.ranks)])
     return Plans(
         members=np.array(plans.members, dtype=records.MEMBER_PLAN),
@@ -427,7 +432,7 @@ def _written(plans: _Plans, lines: _Lines, of: Table, ways: Table) -> Plans:
         rounds=np.array(plans.rounds, dtype=records.ROUND),
         receives=np.array(plans.receives, dtype=np.int32),
         sends=np.array(plans.sends, dtype=records.SEND),
-        of=of,
+        line_plans=line_plans,
         ways=ways,
         places=lines.places,
         lines=np.array(list(zip(starts, map(len, lines.ranks), strict=False)), dtype=records.LINE),
@@ -435,7 +440,7 @@ def _written(plans: _Plans, lines: _Lines, of: Table, ways: Table) -> Plans:
     )
 
 
-def _wanted(
+def _list_line_plans(
     program: Program,
     network: Network,
     names: Sequence[str],
@@ -443,7 +448,7 @@ def _wanted(
     plans: _Plans,
     interconnect: InterconnectPlan | None,
 ) -> list[tuple[int, int, _Plan]]:
-    """Lines, the kinds of phases that each may run, and what its members then do."""
+    """Return all lines, the kinds of phases that each may run, and their plans."""
     algorithms = program.communication.algorithms
     known: dict[object, _Plan] = {}
     found = []
@@ -463,16 +468,16 @@ def _ways(
     wanted: Sequence[tuple[int, int, _Plan]],
     lines: _Lines,
     routes: "_Routes",
-    of: Table,
+    line_plans: Table,
     n_strands: NDArray[np.int64],
     n_slots: NDArray[np.int64],
 ) -> Table:
-    """The WAYs of all pairs on all lines; notes in ``of`` where those of each line begin."""
+    """Return the WAYs of all pairs on all lines; note the first of each line in ``line_plans``."""
     n_ranks = lines.places.shape[-1]
-    first_strand, first_slot = firsts(n_strands, n_ranks), firsts(n_slots, n_ranks)
+    first_strand, first_slot = first_indices(n_strands, n_ranks), first_indices(n_slots, n_ranks)
     ways, n_ways = [], 0
     for line, kind, plan in wanted:
-        of[line, kind]["ways"] = n_ways
+        line_plans[line, kind]["ways"] = n_ways
         d, ranks = lines.dims[line], np.array(lines.ranks[line])
         pairs, there = plan.pairs, ranks[plan.pairs["peer"]]
         ends = ranks[pairs["member"]].tolist(), there.tolist(), pairs["way"].tolist()
@@ -485,8 +490,8 @@ def _ways(
     return np.concatenate(ways) if ways else np.zeros(0, records.WAY)
 
 
-def firsts(each: NDArray[np.int64], n_ranks: int) -> NDArray[np.int64]:
-    """Where what each port has begins, shape (ranks, D)."""
+def first_indices(each: NDArray[np.int64], n_ranks: int) -> NDArray[np.int64]:
+    """Return the index of each port's first item, shape (ranks, D)."""
     counts = np.tile(each, n_ranks)
     return (np.cumsum(counts) - counts).reshape(n_ranks, len(each))
 
@@ -509,9 +514,11 @@ def _lines(program: Program, names: Sequence[str]) -> _Lines:
             place = at[:, d] // stride % p
             places["coordinate"][g, d] = place
             step, circle = stride * int(steps[d]), communication.closes_ring(group, d)
-            firsts, inverse = np.unique(np.arange(len(at)) - place * step, return_inverse=True)
+            lowest_ranks, inverse = np.unique(
+                np.arange(len(at)) - place * step, return_inverse=True
+            )
             numbers = []
-            for first in firsts.tolist():
+            for first in lowest_ranks.tolist():
                 key = d, p, stride, first
                 if key not in known:
                     known[key] = len(found.ranks)
@@ -524,7 +531,7 @@ def _lines(program: Program, names: Sequence[str]) -> _Lines:
 
 
 def _phases(program: Program, names: Sequence[str], lines: _Lines) -> Iterator[tuple[int, int]]:
-    """The lines, and the kinds of the phases that each may run."""
+    """Yield the lines with the kinds of phases that each may run."""
     s = program.structure
     forms: dict[str, set[int]] = {name: set() for name in names}
     for form, name in zip(s.flows["form"].tolist(), program.names.flow_group, strict=True):
@@ -543,21 +550,21 @@ def _phases(program: Program, names: Sequence[str], lines: _Lines) -> Iterator[t
 
 
 class _Routes:
-    """The ways that messages take, each found once."""
+    """The routes of messages, each found once."""
 
     def __init__(self, program: Program, network: Network, places: Sequence[int]) -> None:
         model = program.communication.network
         self._router = router_of(network, model)
         self._places = places
         self._known: dict[tuple[int, int, int], int] = {}
-        self.rooms = np.array(rooms_of(network, model), np.int64)
+        self.rooms = np.array(buffer_rooms(network, model), np.int64)
         self._shares: dict[int, Floats] = {}  # by where they begin
         self._starts: list[int] = []
         self.ends: list[tuple[int, int, int]] = []
         self.hops: list[int] = []
 
     def number(self, source: int, target: int, way: int) -> int:
-        """The number of the way between two ranks."""
+        """Return the number of a way between two ranks."""
         key = source, target, way
         number = self._known.get(key)
         if number is None:
@@ -569,7 +576,7 @@ class _Routes:
         return number
 
     def _links(self, source: int, target: int, way: int, start: int) -> Iterable[int]:
-        """The links of one way or of all, whose shares are noted."""
+        """Return the links of one way, or of all ways with their shares."""
         if way < 0 or not self._router.sprays:
             return self._router.route(source, target, way)
         spread = self._router.spread(source, target)
@@ -577,7 +584,7 @@ class _Routes:
         return spread
 
     def shares(self) -> Floats:
-        """Of a message on each hop; none if none is sprayed."""
+        """Return the share of a message on each hop; empty if no message is sprayed."""
         if not self._shares:
             return np.zeros(0)
         shares = np.ones(len(self.hops))
@@ -586,7 +593,7 @@ class _Routes:
         return shares
 
     def table(self) -> Table:
-        """All of them, without their latencies, which are those of a point."""
+        """Return all routes, without the latencies of a point."""
         table = np.zeros(len(self.ends), dtype=records.ROUTE)
         if not len(table):
             return table
@@ -601,7 +608,7 @@ class _Routes:
 
 
 def _flows(program: Program, names: Sequence[str], routes: _Routes) -> tuple[Table, int]:
-    """All flows, and how many counts of who has come they need."""
+    """Return all flows, and the number of arrival counts that they need."""
     s, groups = program.structure, program.names.flow_group
     numbers = {"": NONE} | {name: g for g, name in enumerate(names)}
     known = np.zeros(len(s.flows), records.FLOW)
@@ -611,12 +618,14 @@ def _flows(program: Program, names: Sequence[str], routes: _Routes) -> tuple[Tab
         source = int(s.members["cls"][s.flows["member_start"][flow]])
         target = int(s.nodes["cls"][s.flows["receiver"][flow]])
         known["route"][flow] = routes.number(source, target, 0)
-    return joined_flows(s, known)
+    return join_forms(s, known)
 
 
-def joined_flows(s: Structure, known: Table) -> tuple[Table, int]:
-    """The flows of a structure with their forms, and with what is ``known`` of their groups, routes
-    and precedences; and how many counts of who has come they need."""
+def join_forms(s: Structure, known: Table) -> tuple[Table, int]:
+    """Return the flows of a structure joined with their forms and the columns ``known``.
+
+    Also return the number of arrival counts that they need.
+    """
     of, flows = s.flows["form"], known.copy()
     for table in (s.flows, s.forms[of]):
         for name in table.dtype.names or ():

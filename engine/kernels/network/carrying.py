@@ -1,4 +1,4 @@
-"""Who carries messages: links, one at a time, or flows or packets, which share links.
+"""Carriers of messages: links, one message at a time, or flows or packets, which share links.
 
 A carrier is three functions (:class:`Carrying`).  All carriers are compiled into one kernel, which
 asks at run time whose turn it is: by type there would be three kernels, each of which takes as long
@@ -22,24 +22,29 @@ from dimsweep.engine.kernels.carriers.carrier import PARTS
 from dimsweep.engine.kernels.core.agenda import next_time, take_due
 from dimsweep.engine.kernels.core.compiling import by_reference, long
 from dimsweep.engine.kernels.core.tables import LONGEST
-from dimsweep.engine.kernels.flow.shares import join, leave, share
+from dimsweep.engine.kernels.flow.shares import join, leave, update_rates
 from dimsweep.engine.kernels.messages.routes import router_of
 from dimsweep.engine.kernels.messages.tables import Tables
 from dimsweep.engine.kernels.network import links
 from dimsweep.engine.kernels.network import state as st
 from dimsweep.engine.kernels.network.clock import (
+    ADVANCED,
     DEPARTED,
     ELSEWHERE,
     LANDED,
-    WENT_ON,
-    at_once,
-    go_to,
-    go_to_next,
-    later,
-    next_instant,
-    now_of,
+    advance_to_event,
+    advance_to_next,
+    current_time,
+    plan_later,
+    plan_now,
+    set_time,
 )
-from dimsweep.engine.kernels.network.links import end_on_links, free_parcel, new_parcel, set_out
+from dimsweep.engine.kernels.network.links import (
+    free_parcel,
+    new_parcel,
+    register_message,
+    unregister_message,
+)
 from dimsweep.engine.kernels.network.state import Wires
 from dimsweep.engine.kinds import Fidelity
 from dimsweep.engine.lower.program import Ints, Longs, Program, Table
@@ -48,82 +53,81 @@ from dimsweep.engine.network.graph import Network
 
 @kernel
 def _hand_to_flow(w: Wires, parcel: int, route: int) -> None:
-    """A parcel's flow begins; its rate is found when time goes on."""
+    """Start a parcel's flow; its rate is computed when time advances."""
     p, flow = w.parcels[parcel], w.flows.flows[parcel]
     flow.left = max(np.rint(PARTS * p.n_bytes), 1.0)
     flow.route, flow.route_end = p.first, w.routes[route].limits
-    flow.number = set_out(w, parcel, route)
-    join(w.flows, parcel, now_of(w.clock))
+    flow.number = register_message(w, parcel, route)
+    join(w.flows, parcel, current_time(w.clock))
 
 
 @kernel
 def _advance_flows(w: Wires) -> int:
-    """Go to the next instant at which something happens, or a flow ends.
+    """Advance to the next instant at which something happens, or a flow ends.
 
-    What has ended is there when all that was planned for the instant before has happened.
+    An ended flow lands after everything planned for the instant before.
     """
     f = w.flows
-    share(f, now_of(w.clock))
+    update_rates(f, current_time(w.clock))
     if f.planned[0] == 0:
-        return go_to_next(w.clock)
+        return advance_to_next(w.clock)
     tick = f.flows[f.planned[1]].due
-    if next_instant(w.clock, tick) and now_of(w.clock) < tick:
-        return WENT_ON
-    go_to(w.clock, tick)
+    if advance_to_event(w.clock, tick) and current_time(w.clock) < tick:
+        return ADVANCED
+    set_time(w.clock, tick)
     while f.planned[0] > 0 and f.flows[f.planned[1]].due == tick:
         parcel = take_due(f.flows, f.planned)
         leave(f, parcel)
-        at_once(w.clock, LANDED, parcel)
-    return WENT_ON
+        plan_now(w.clock, LANDED, parcel)
+    return ADVANCED
 
 
 @kernel
 def _land_flow(w: Wires, parcel: int) -> bool:
-    """The last byte of a flow is there, but for its latencies, and has left only now."""
-    end_on_links(w, parcel)
-    arrival = now_of(w.clock) + w.parcels[parcel].way
+    """End a flow on its links and record its arrival; return True: it leaves its port now."""
+    unregister_message(w, parcel)
+    arrival = current_time(w.clock) + w.parcels[parcel].way
     w.messages[w.flows.flows[parcel].number].arrival = arrival
     return True
 
 
 @kernel
 def _hand_to_packets(w: Wires, parcel: int, route: int) -> None:
-    """A message is to leave its port, whose next phase may have to wait for that."""
-    set_out(w, parcel, route)
+    """Queue a message for the packet kernel; its port's next phase may have to wait."""
+    register_message(w, parcel, route)
     w.ports[w.ports[w.parcels[parcel].port].place].leaving += 1
 
 
 @kernel
 def _advance_packets(w: Wires) -> int:
-    """Have the packet kernel go on, to what is planned here at most, if it has something to do."""
+    """Advance; return ELSEWHERE if the packet kernel must continue first."""
     if w.clock.counts[0].under_way > 0:
         w.clock.counts[0].next = min(next_time(w.clock.agenda), LONGEST)
         return ELSEWHERE
-    return go_to_next(w.clock)
+    return advance_to_next(w.clock)
 
 
 @kernel
 def _land_packets(w: Wires, parcel: int) -> bool:
-    """A message is there; it has left its port before."""
-    end_on_links(w, parcel)
+    """End a message on its links; return False: it left its port before."""
+    unregister_message(w, parcel)
     return False
 
 
 @compiled
-def go_on_with_packets(
+def resume_after_packets(
     wires: Wires, time: int, parcels: Ints, departing: Ints, departures: Longs
 ) -> None:
-    """Go on to ``time``, at which the messages of some parcels are there, and it is known when
-    those of others leave their ports."""
+    """Advance to ``time``, land the arrived messages and plan known departures."""
     w = by_reference(wires)
     # What leaves was known before whatever else happens at that time.
     for i in range(len(departing)):
-        later(w.clock, departures[i] - now_of(w.clock), DEPARTED, departing[i])
-    next_instant(w.clock, time)
+        plan_later(w.clock, departures[i] - current_time(w.clock), DEPARTED, departing[i])
+    advance_to_event(w.clock, time)
     if len(parcels) or len(departing) or time == LONGEST:
-        go_to(w.clock, time)
+        set_time(w.clock, time)
     for parcel in parcels:
-        at_once(w.clock, LANDED, parcel)
+        plan_now(w.clock, LANDED, parcel)
 
 
 class Packets:
@@ -140,8 +144,8 @@ class Packets:
         self._numbers = np.full((len(tables.ends), model.packets.priorities), -1, np.int64)
         self._n_sent = 0
 
-    def go_on(self, state: st.State) -> None:
-        """Carry what has been sent until something arrives or leaves, at most to NEXT."""
+    def carry(self, state: st.State) -> None:
+        """Carry the sent messages until one arrives or leaves, at most to ``counts.next``."""
         wires = state.wires
         counts, messages = wires.clock.counts[0], wires.messages
         new = messages[self._n_sent : counts["n_messages"]]
@@ -151,22 +155,22 @@ class Packets:
             self._carrier.start(self._kinds(new["route"], levels), new["n_bytes"], now)
             self._n_sent += len(new)
         done, parcel = self._carrier.advance(int(counts["next"])), messages["parcel"]
-        go_on_with_packets(
+        resume_after_packets(
             wires, done.time, parcel[done.arrived], parcel[done.departing], done.departures
         )
 
     def traffic(self, operators: Collection[str]) -> Traffic:
-        """What became of the messages."""
+        """Return the start and the arrival of each message."""
         return self._carrier.traffic(tuple(operators))
 
     def _kinds(self, routes: Table, precedences: Table) -> Longs:
-        """The carrier's numbers of kinds of messages."""
+        """Return the carrier's number of each kind of message."""
         levels = np.minimum(precedences, self._numbers.shape[1] - 1)
         kinds: Longs = self._numbers[routes, levels]
         missing = kinds < 0
         if missing.any():
             unknown = np.unique([routes[missing], levels[missing]], axis=1)
-            self._numbers[tuple(unknown)] = self._carrier.numbers(
+            self._numbers[tuple(unknown)] = self._carrier.number_kinds(
                 [
                     Kind(ways_between(self._router, *self._ends[route]), level)
                     for route, level in unknown.T.tolist()
@@ -176,7 +180,7 @@ class Packets:
         return kinds
 
 
-class Carrying(NamedTuple):
+class CarrierFunctions(NamedTuple):
     """The compiled functions of a carrier."""
 
     hand_over: Any  # (wires, parcel, route): a parcel sets out
@@ -185,15 +189,17 @@ class Carrying(NamedTuple):
 
 
 CARRIERS = {
-    Fidelity.MESSAGE: Carrying(links.hand_to_links, links.advance_links, links.land_from_links),
-    Fidelity.FLOW: Carrying(_hand_to_flow, _advance_flows, _land_flow),
-    Fidelity.PACKET: Carrying(_hand_to_packets, _advance_packets, _land_packets),
+    Fidelity.MESSAGE: CarrierFunctions(
+        links.hand_to_links, links.advance_links, links.land_from_links
+    ),
+    Fidelity.FLOW: CarrierFunctions(_hand_to_flow, _advance_flows, _land_flow),
+    Fidelity.PACKET: CarrierFunctions(_hand_to_packets, _advance_packets, _land_packets),
 }
 BY_LINKS, BY_FLOWS, BY_PACKETS = range(len(CARRIERS))  # Settings.carried
 
 
-def _chosen(by_link: Any, by_flow: Any, by_packet: Any) -> Any:
-    """A function of whichever carrier a run has."""
+def _dispatch_by_carrier(by_link: Any, by_flow: Any, by_packet: Any) -> Any:
+    """Return a function that calls the one of the run's carrier."""
 
     @kernel
     def of_carrier(w: Wires, *arguments: int) -> Any:
@@ -206,13 +212,17 @@ def _chosen(by_link: Any, by_flow: Any, by_packet: Any) -> Any:
     return of_carrier
 
 
-hand_over, advance, land = (_chosen(*each) for each in zip(*CARRIERS.values(), strict=True))
+hand_over, advance, land = (
+    _dispatch_by_carrier(*each) for each in zip(*CARRIERS.values(), strict=True)
+)
 
 
 @kernel
 def send(w: Wires, message: int) -> None:
-    """Send a message, which its first parcel describes, over the route that this names, in as many
-    parts as fit the smallest room on its way twice."""
+    """Send a message, described by its first parcel, over the parcel's route.
+
+    It is cut into as many parts as needed for two to fit the smallest buffer on its way.
+    """
     counts, p = w.clock.counts[0], w.parcels[message]
     number = long(p.first)
     route, n_bytes, parts = w.routes[number], p.n_bytes, 1
@@ -224,10 +234,10 @@ def send(w: Wires, message: int) -> None:
     if counts.crowded:
         free_parcel(w, message)
         return
-    p.n_bytes, p.tail, p.way = n_bytes / parts, now_of(w.clock), route.way
+    p.n_bytes, p.tail, p.way = n_bytes / parts, current_time(w.clock), route.way
     p.first = p.hop = route.start
-    p.last, p.whole = route.end - 1, message
-    p.leaving = p.coming = parts
+    p.last, p.message = route.end - 1, message
+    p.leaving = p.arriving = parts
     for part in range(parts):
         parcel = message if part == 0 else new_parcel(w)
         if part > 0:

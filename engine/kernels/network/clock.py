@@ -1,4 +1,4 @@
-"""When things happen in a run: kinds of events, their order, and ties.
+"""The clock of a run: kinds of events, their order, and ties.
 
 The tie rule is SimPy's, and so the witness's: events of one instant happen in the order in which
 they were planned.  Events planned before this instant come first (from the calendar), then events
@@ -19,7 +19,7 @@ other releases it.  The run is then given up.  The order within one step is fixe
 from dimsweep.engine.compiler import inlined, kernel
 from dimsweep.engine.kernels.core.agenda import (
     EMPTY,
-    give_up_due,
+    cancel_due,
     next_number,
     next_time,
     plan,
@@ -35,13 +35,13 @@ FREE = 0  # a link: the last byte of what holds it is on it
 THROUGH = 1  # a link: likewise, and it is the last one
 PASS = 2  # a parcel: the far end may pass it on
 GRANTED = 3  # a parcel: it heads the queue of a free link
-ROOMY = 4  # a parcel: it has found room at the link's far end
+FOUND_ROOM = 4  # a parcel: it has found room at the link's far end
 RELEASED = 5  # a link: free for the next one
-GIVE = 6  # a parcel that gives room back
-GAVE = 7  # a link: there is more room at its far end
+RETURNING_ROOM = 6  # a parcel that gives room back
+RETURNED_ROOM = 7  # a link: there is more room at its far end
 ADMITTED = 8  # a parcel: its port's window has room
-CLOSE = 9  # a port: a parcel leaves its window
-CLOSED = 10  # a port: its window has room
+LEAVE_WINDOW = 9  # a port: a parcel leaves its window
+LEFT_WINDOW = 10  # a port: its window has room
 COMPLETE = 11  # a strand: all that it waits for has arrived
 REDUCED = 12  # a strand: and reduced
 OPERATOR = 13  # a node ends
@@ -59,32 +59,34 @@ KIND_BITS = 5
 FINISHED, STUCK, TOO_LONG, TIED, FULL, TOO_MANY, CARRY = range(7)
 
 # How a carrier has gone to the next instant: to one, to none, or only another kernel can.
-WENT_ON, AT_END, ELSEWHERE = range(3)
+ADVANCED, AT_END, ELSEWHERE = range(3)
 
 
 @inlined
 def begin_step(c: Clock) -> None:
-    """Count a step: an event, the begin of a phase, or settling."""
+    """Count a step: an event, the begin of a phase, or a settlement."""
     c.counts[0].step += 1
 
 
 @inlined
 def begin_generation(c: Clock) -> None:
-    """This step begins another generation."""
+    """Start a new generation with this step."""
     c.counts[0].generation = c.counts[0].step
 
 
 @inlined
 def clash_with(c: Clock, other: int) -> None:
-    """Note a clash if this step, and the one ``other`` that did the same, are of one generation."""
+    """Note a clash if step ``other``, which changed the same thing, is of this generation."""
     if other >= c.counts[0].generation and other != c.counts[0].step:
         c.counts[0].clashed = 1
 
 
 @inlined
 def book_sent(c: Clock, a: Accounts, rank: int, dim: int, n_bytes: float) -> None:
-    """Book bytes that a rank sends: unequal sizes must be added in a known order, since sums are
-    rounded."""
+    """Book bytes that a rank sends.
+
+    Unequal sizes must be added in a known order, since sums are rounded: otherwise they clash.
+    """
     account = a.ports[rank, dim]
     account.bytes_sent += n_bytes
     if account.first_sent < c.counts[0].generation:
@@ -97,39 +99,40 @@ def book_sent(c: Clock, a: Accounts, rank: int, dim: int, n_bytes: float) -> Non
 
 
 @inlined
-def now_of(c: Clock) -> int:
+def current_time(c: Clock) -> int:
+    """Return the present time (ps)."""
     return c.agenda.counts[0].now
 
 
 @inlined
-def at_once(c: Clock, kind: int, which: int) -> None:
+def plan_now(c: Clock, kind: int, which: int) -> None:
     """Plan an event for this instant."""
-    _number(c, NONE)
-    _put(c, which << KIND_BITS | kind)
+    _number_event(c, NONE)
+    _push(c, which << KIND_BITS | kind)
 
 
 @where_used("plans")
 @kernel
-def _number(c: Clock, number: int) -> None:
-    """Number the next event in the ring: as it was planned before this instant, or (NONE) now."""
+def _number_event(c: Clock, number: int) -> None:
+    """Give the next event in the ring a number; NONE takes a new one."""
     if number == NONE:
         number = next_number(c.agenda)
     c.numbers[c.counts[0].ring_end & (len(c.ring) - 1)] = number
 
 
 @inlined
-def _put(c: Clock, what: int) -> None:
+def _push(c: Clock, what: int) -> None:
     end = c.counts[0].ring_end
     c.ring[end & (len(c.ring) - 1)] = what
     c.counts[0].ring_end = end + 1
 
 
 @kernel
-def later(c: Clock, delay: int, kind: int, which: int) -> None:
+def plan_later(c: Clock, delay: int, kind: int, which: int) -> None:
     """Plan an event in ``delay`` ps."""
     now = c.agenda.counts[0].now
     if delay == 0:
-        at_once(c, kind, which)
+        plan_now(c, kind, which)
     elif delay >= LONGEST - now:
         c.counts[0].overdue = 1
     else:
@@ -137,12 +140,11 @@ def later(c: Clock, delay: int, kind: int, which: int) -> None:
 
 
 @kernel
-def plan_anew(c: Clock, parcel: int, kind: int, due: int) -> None:
-    """Plan CROSSED or PASSED_ON of a parcel for a time, or for none (NONE), instead of when it was
-    planned before."""
+def replan(c: Clock, parcel: int, kind: int, due: int) -> None:
+    """Move a parcel's CROSSED or PASSED_ON to time ``due``, or cancel it (NONE)."""
     number = 2 * parcel + kind - CROSSED
     if due == NONE or due >= LONGEST:
-        give_up_due(c.plans, c.order, number)
+        cancel_due(c.plans, c.order, number)
         c.counts[0].overdue |= due != NONE
     else:
         c.plans[number].number = next_number(c.agenda)
@@ -150,14 +152,14 @@ def plan_anew(c: Clock, parcel: int, kind: int, due: int) -> None:
 
 
 @inlined
-def touch(c: Clock) -> None:
-    """Settle at the end of this instant."""
+def request_settling(c: Clock) -> None:
+    """Request that operators and ports settle at the end of this instant."""
     c.counts[0].settling = 1
 
 
 @inlined
-def next_now(c: Clock) -> int:
-    """The next event of this instant, or a negative number."""
+def take_event(c: Clock) -> int:
+    """Return the next event of this instant, or a negative number."""
     first = c.counts[0].ring
     planned = _take_planned(c, first)
     if planned >= 0:
@@ -174,8 +176,8 @@ def next_now(c: Clock) -> int:
 @where_used("plans", EMPTY)
 @kernel
 def _take_planned(c: Clock, first: int) -> int:
-    """What is due next in the heap, if it is due now, and before the ``first`` in the ring."""
-    if _next_planned(c) > now_of(c):
+    """Take the next event of the heap if it is due now and precedes ring event ``first``."""
+    if _next_planned(c) > current_time(c):
         return EMPTY
     plan = c.plans[c.order[1]]
     if first != c.counts[0].ring_end and plan.number > c.numbers[first & (len(c.ring) - 1)]:
@@ -187,14 +189,13 @@ def _take_planned(c: Clock, first: int) -> int:
 @where_used("plans", NEVER)
 @kernel
 def _next_planned(c: Clock) -> int:
-    """When something in the heap is due."""
+    """Return the time of the next event in the heap."""
     return c.plans[c.order[1]].due if c.order[0] > 0 else NEVER
 
 
 @kernel
-def next_instant(c: Clock, until: int) -> bool:
-    """Go to the next instant at which something happens, if it is not after ``until``; whether
-    there is one."""
+def advance_to_event(c: Clock, until: int) -> bool:
+    """Advance to the next instant with an event until ``until``; return whether one exists."""
     agenda, found, due = c.agenda.counts[0], False, _next_planned(c)
     if due <= until:
         until, found = due, True
@@ -207,26 +208,26 @@ def next_instant(c: Clock, until: int) -> bool:
             break
         found = True
         agenda.until = agenda.now
-        _number(c, agenda.current)
-        _put(c, what)
+        _number_event(c, agenda.current)
+        _push(c, what)
     return found
 
 
 @kernel
-def go_to_next(c: Clock) -> int:
-    """Go to the next instant at which something happens: WENT_ON, or AT_END if nothing does."""
-    return WENT_ON if next_instant(c, LONGEST) else AT_END
+def advance_to_next(c: Clock) -> int:
+    """Advance to the next instant with an event; return ADVANCED or AT_END."""
+    return ADVANCED if advance_to_event(c, LONGEST) else AT_END
 
 
 @kernel
-def go_to(c: Clock, time: int) -> None:
-    """Go on, but not beyond what is planned."""
+def set_time(c: Clock, time: int) -> None:
+    """Set the time; no planned event may be earlier."""
     c.agenda.counts[0].now = time
     if time >= LONGEST:
         c.counts[0].overdue = 1
 
 
 @inlined
-def sum_of(one: int, other: int) -> int:
-    """The sum of two times, LONGEST if it is longer."""
+def add_times(one: int, other: int) -> int:
+    """Return the sum of two times, at most LONGEST."""
     return LONGEST if one > LONGEST - other else one + other

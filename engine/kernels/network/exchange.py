@@ -1,4 +1,4 @@
-"""One phase of one chunk: messages among the members of a line, or through switches.
+"""The exchange of one phase of one chunk: among the members of a line, or through switches.
 
 See :mod:`engine.kernels.reference.exchange`.  In a reduction or multicast by switches, bytes go up
 a tree of switches and down again by a chain of gates (:mod:`engine.kernels.network.gates`).  Lines
@@ -8,21 +8,21 @@ that cannot pass an interconnect's switches at once take turns
 
 from dimsweep.engine.compiler import kernel
 from dimsweep.engine.kernels.core.compiling import long
-from dimsweep.engine.kernels.core.queues import append, take_behind, take_first
+from dimsweep.engine.kernels.core.queues import append, take_after, take_first
 from dimsweep.engine.kernels.core.tables import NONE
 from dimsweep.engine.kernels.network.carrying import send
 from dimsweep.engine.kernels.network.clock import (
     COMPLETE,
     REDUCED,
-    at_once,
+    add_times,
     book_sent,
     clash_with,
-    later,
-    now_of,
-    sum_of,
+    current_time,
+    plan_later,
+    plan_now,
 )
-from dimsweep.engine.kernels.network.gates import set_off
-from dimsweep.engine.kernels.network.links import free_parcel, new_parcel, precedence_of, whole_ps
+from dimsweep.engine.kernels.network.gates import send_launches
+from dimsweep.engine.kernels.network.links import free_parcel, new_parcel, precedence_of, round_ps
 from dimsweep.engine.kernels.network.operators import line_of, phase_of
 from dimsweep.engine.kernels.network.ports import count_down, finish
 from dimsweep.engine.kernels.network.state import CROSSING, EXCHANGED, State
@@ -30,7 +30,7 @@ from dimsweep.engine.kernels.network.state import CROSSING, EXCHANGED, State
 
 @kernel
 def begin_exchange(st: State, port_number: int) -> None:
-    """A member of a line begins to work through all its strands."""
+    """Let a member of a line start all its strands."""
     port = st.wires.ports[port_number]
     take_plan(st, port_number)
     plan = st.plans.members[port.plan]
@@ -44,11 +44,11 @@ def begin_exchange(st: State, port_number: int) -> None:
 
 @kernel
 def take_plan(st: State, port_number: int) -> None:
-    """What the member at a port is to do for the entry that the port serves."""
+    """Look up the plan of a port's member for the entry that the port serves."""
     port, n_dims = st.wires.ports[port_number], st.wires.settings.n_dims
     dim, rank, entry = port.place % n_dims, port.place // n_dims, long(port.serving)
     phase = phase_of(st, entry)
-    of = st.plans.of[line_of(st, entry), st.phases[phase].kind]
+    of = st.plans.line_plans[line_of(st, entry), st.phases[phase].kind]
     group = st.flows[st.entries[entry].flow].group
     port.n_bytes = st.phases[phase].n_bytes
     port.plan = of.members + st.plans.places[group, dim, rank].coordinate
@@ -58,7 +58,7 @@ def take_plan(st: State, port_number: int) -> None:
 
 @kernel
 def _must_wait(st: State, number: int) -> bool:
-    """Whether the strand has to wait for messages of the round that it comes to."""
+    """Return whether the strand must wait for messages of its present round."""
     strand = st.strands[number]
     if strand.round == strand.end:
         return False
@@ -75,19 +75,19 @@ def _must_wait(st: State, number: int) -> bool:
             slot.missing += 1
             strand.missing += 1
             if asked:
-                _ask_for(st, number_of_slot, strand.late)
+                _request_message(st, number_of_slot, strand.late)
         else:
             parcel = take_first(st.slots[number_of_slot], st.wires.parcels)
             strand.received = max(strand.received, st.wires.parcels[parcel].late)
             free_parcel(st.wires, parcel)
     if strand.missing == 0:
-        at_once(st.wires.clock, COMPLETE, number)
+        plan_now(st.wires.clock, COMPLETE, number)
     return True
 
 
 @kernel
-def _ask_for(st: State, number: int, late: int) -> None:
-    """A strand that is late waits for a message at a slot, which may now set out."""
+def _request_message(st: State, number: int, late: int) -> None:
+    """Request a message for a slot on behalf of a late strand."""
     slot = st.slots[number]
     if slot.head == NONE:
         slot.asks, slot.late = 1, late
@@ -98,17 +98,17 @@ def _ask_for(st: State, number: int, late: int) -> None:
 
 
 @kernel
-def complete(st: State, number: int) -> None:
-    """All that a strand waits for has arrived."""
+def complete_round(st: State, number: int) -> None:
+    """Start the reduction of a round whose messages have all arrived."""
     strand = st.strands[number]
-    strand.late = sum_of(max(strand.late, strand.received), st.wires.settings.endpoint_delay)
+    strand.late = add_times(max(strand.late, strand.received), st.wires.settings.endpoint_delay)
     n_bytes = st.plans.rounds[strand.round].reduce * st.wires.ports[strand.port].n_bytes
-    later(st.wires.clock, whole_ps(n_bytes * st.wires.settings.reduce_time), REDUCED, number)
+    plan_later(st.wires.clock, round_ps(n_bytes * st.wires.settings.reduce_time), REDUCED, number)
 
 
 @kernel
 def send_rounds(st: State, number: int) -> None:
-    """Send the messages of a round, and of those that wait for nothing."""
+    """Send the messages of a round, and of following rounds that wait for nothing."""
     strand = st.strands[number]
     port_number = long(strand.port)
     port, n_dims = st.wires.ports[port_number], st.wires.settings.n_dims
@@ -135,17 +135,17 @@ def send_rounds(st: State, number: int) -> None:
 
 
 @kernel
-def new_message(st: State, port: int, what: int) -> int:
-    """A parcel that describes a message of what a port serves; who asks for it says the rest."""
+def new_message(st: State, port: int, kind: int) -> int:
+    """Return a new parcel for a message of what a port serves; the caller fills in the rest."""
     number = new_parcel(st.wires)
     message = st.wires.parcels[number]
-    message.what, message.port, message.entry = what, port, st.wires.ports[port].serving
+    message.kind, message.port, message.entry = kind, port, st.wires.ports[port].serving
     return number
 
 
 @kernel
 def _send_if_asked(st: State, number: int) -> None:
-    """Send a message, or keep it until it is asked for.
+    """Send a message, or keep it until the receiver requests it.
 
     Whether that, or the message, is first within an instant makes no difference to a folded run:
     whoever else wants the sender's link does so in another step either way.
@@ -161,33 +161,33 @@ def _send_if_asked(st: State, number: int) -> None:
 
 
 @kernel
-def deliver(st: State, whole: int) -> None:
-    """All parts of a message have arrived."""
-    p = st.wires.parcels[whole]
-    late = sum_of(p.late, p.way)
-    if p.what == CROSSING:
+def deliver(st: State, message: int) -> None:
+    """Deliver a message, all parts of which have arrived, to its strand or its slot."""
+    p = st.wires.parcels[message]
+    late = add_times(p.late, p.way)
+    if p.kind == CROSSING:
         port = long(p.port)
-        free_parcel(st.wires, whole)
-        finish(st, port, sum_of(late, st.wires.settings.endpoint_delay))
+        free_parcel(st.wires, message)
+        finish(st, port, add_times(late, st.wires.settings.endpoint_delay))
         return
     slot, strand = st.slots[p.slot], st.strands[p.strand]
     if slot.missing == 0:
         clash_with(st.wires.clock, slot.filled)
         slot.filled = st.wires.clock.counts[0].step
         p.late = late
-        append(slot, st.wires.parcels, whole)
+        append(slot, st.wires.parcels, message)
         return
     slot.missing -= 1
     strand.missing -= 1
     strand.received = max(strand.received, late)
     if strand.missing == 0:
-        at_once(st.wires.clock, COMPLETE, p.strand)
-    free_parcel(st.wires, whole)
+        plan_now(st.wires.clock, COMPLETE, p.strand)
+    free_parcel(st.wires, message)
 
 
 @kernel
 def begin_crossing(st: State, port_number: int) -> None:
-    """Send a message from point to point."""
+    """Send a point-to-point message."""
     port, n_dims = st.wires.ports[port_number], st.wires.settings.n_dims
     entry = long(port.serving)
     flow = st.flows[st.entries[entry].flow]
@@ -203,7 +203,7 @@ def begin_crossing(st: State, port_number: int) -> None:
 
 @kernel
 def begin_reductions(st: State, port_number: int) -> None:
-    """All members of the line that a port is of send what they send."""
+    """Start all reductions of the line that a port belongs to."""
     n_dims, entry = st.wires.settings.n_dims, long(st.wires.ports[port_number].serving)
     line_number = line_of(st, entry)
     line = st.plans.lines[line_number]
@@ -211,7 +211,7 @@ def begin_reductions(st: State, port_number: int) -> None:
         take_plan(st, st.plans.line_ranks[i] * n_dims + port_number % n_dims)
     phase_number = phase_of(st, entry)
     phase = st.phases[phase_number]
-    of = st.plans.of[line_number, phase.kind]
+    of = st.plans.line_plans[line_number, phase.kind]
     for number in range(of.reductions, of.reductions_end):
         reduction = st.reductions[number]
         reduction.risen, reduction.phase = 0, phase_number
@@ -224,23 +224,26 @@ def begin_reductions(st: State, port_number: int) -> None:
         reduction = st.reductions[number]
         reduction.entry, reduction.missing = entry, reduction.n_targets
         if reduction.turn == NONE:
-            _start(st, number)
+            _start_reduction(st, number)
         else:
             append(st.turns[reduction.turn], st.reductions, number)
-            _let_in(st, long(reduction.turn))
+            _start_waiting_reductions(st, long(reduction.turn))
 
 
 @kernel
-def _start(st: State, number: int) -> None:
+def _start_reduction(st: State, number: int) -> None:
     reduction = st.reductions[number]
     st.wires.clock.counts[0].n_messages += reduction.n_messages
-    set_off(st, reduction.launch, reduction.launch_end, now_of(st.wires.clock), NONE)
+    send_launches(st, reduction.launch, reduction.launch_end, current_time(st.wires.clock), NONE)
 
 
 @kernel
-def _let_in(st: State, number: int) -> None:
-    """Start all reductions whose turn it is: whoever has asked longest chooses the next round, if
-    none is under way; while others wait, no line has its turn twice."""
+def _start_waiting_reductions(st: State, number: int) -> None:
+    """Start all waiting reductions whose turn it is.
+
+    If none is in flight, the one that has waited longest chooses the round.  While others wait, no
+    line has two turns.
+    """
     turn, others = st.turns[number], False
     begins = turn.under_way == 0
     if begins and turn.head != NONE:
@@ -258,21 +261,21 @@ def _let_in(st: State, number: int) -> None:
         if asked.round != turn.round or again:
             before = number
             continue
-        take_behind(turn, st.reductions, before, number)
+        take_after(turn, st.reductions, before, number)
         turn.under_way += 1
         st.passed[asked.line] = turn.passing
-        _start(st, number)
+        _start_reduction(st, number)
 
 
 @kernel
 def arrive_at_target(st: State, parcel: int) -> None:
-    """A parcel of a reduction has arrived at its NPU."""
+    """Handle the arrival of a reduction's parcel at its NPU."""
     p = st.wires.parcels[parcel]
-    launch, late = st.launches[p.slot], sum_of(p.late, p.way)
+    launch, late = st.launches[p.slot], add_times(p.late, p.way)
     free_parcel(st.wires, parcel)
     reduction = st.reductions[launch.reduction]
     reduction.missing -= 1
     if reduction.missing == 0 and reduction.turn != NONE:
         st.turns[reduction.turn].under_way -= 1
-        _let_in(st, long(reduction.turn))
+        _start_waiting_reductions(st, long(reduction.turn))
     count_down(st, launch.target, late, st.wires.settings.endpoint_delay)

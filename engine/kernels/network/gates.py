@@ -1,5 +1,4 @@
-"""Messages that set each other off, one link each (:mod:`engine.kernels.messages.routes`): those
-of reductions by switches, and pieces from and to the I/O controllers at an interconnect's edge.
+"""Cascades: messages over one link each that trigger each other at gates.
 
 When all that a gate expects has begun to arrive, it launches what goes on from there.  What ranks
 load and store goes piece by piece (:mod:`engine.kernels.reference.operators`).
@@ -9,14 +8,14 @@ from dimsweep.engine.compiler import kernel
 from dimsweep.engine.kernels.core.compiling import long
 from dimsweep.engine.kernels.core.tables import NONE
 from dimsweep.engine.kernels.messages import phases
-from dimsweep.engine.kernels.network.clock import OPERATOR, later, now_of
+from dimsweep.engine.kernels.network.clock import OPERATOR, current_time, plan_later
 from dimsweep.engine.kernels.network.links import (
     cross,
+    drop_reference,
     feed_gate,
     feeds_of_gate,
     free_parcel,
     leave_gate,
-    let_go,
     new_parcel,
     precedence_of,
 )
@@ -26,9 +25,11 @@ _OF_PIECES = phases.precedence_of("data")  # behind tensor parallelism and pipel
 
 
 @kernel
-def set_off(st: State, start: int, end: int, tail: int, begun: int) -> None:
-    """Send messages that are launched together, whose last bytes arrive at ``tail``, fed by the
-    FEEDs from ``begun`` on where messages are suspended."""
+def send_launches(st: State, start: int, end: int, tail: int, begun: int) -> None:
+    """Send messages that are launched together, whose last bytes arrive at ``tail``.
+
+    Where messages are suspended, they are fed by the FEEDs from ``begun`` on.
+    """
     for i in range(start, end):
         launch, number = st.launches[i], new_parcel(st.wires)
         if launch.train == NONE:
@@ -48,22 +49,22 @@ def _describe_piece(st: State, number: int, parcel: int) -> None:
     p, transfer = st.wires.parcels[parcel], st.io.trains[st.launches[number].train].transfer
     p.n_bytes = st.io.transfers[transfer].n_bytes
     p.entry = ~st.io.members[st.io.transfers[transfer].member].node
-    p.what, p.precedence = PIECE, precedence_of(_OF_PIECES, 0)
+    p.kind, p.precedence = PIECE, precedence_of(_OF_PIECES, 0)
 
 
 @kernel
 def _describe_switched(st: State, number: int, parcel: int) -> None:
     p, launch = st.wires.parcels[parcel], st.launches[number]
     reduction = st.reductions[launch.reduction]
-    p.n_bytes = _n_bytes(st, number, st.phases[reduction.phase].n_bytes)
+    p.n_bytes = _launch_bytes(st, number, st.phases[reduction.phase].n_bytes)
     p.late, p.way, p.entry = reduction.risen, launch.way, reduction.entry
-    p.what = SWITCHED
+    p.kind = SWITCHED
     p.precedence = precedence_of(st.flows[st.entries[reduction.entry].flow].precedence, 0)
 
 
 @kernel
-def _n_bytes(st: State, number: int, n_bytes: float) -> float:
-    """What goes up; what comes down; of both, what is less: shards, or one copy of them all."""
+def _launch_bytes(st: State, number: int, n_bytes: float) -> float:
+    """Return the bytes of a launch: upward, downward, or the minimum of both."""
     launch = st.launches[number]
     if launch.copies == 0:
         return launch.up * n_bytes / launch.parts
@@ -74,32 +75,35 @@ def _n_bytes(st: State, number: int, n_bytes: float) -> float:
 
 @kernel
 def reach_gate(st: State, parcel: int) -> None:
-    """A message has begun to arrive at its gate; what is stored has arrived, and feeds nothing."""
+    """Register a message that has begun to arrive at its gate."""
     p = st.wires.parcels[parcel]
     number, tail = long(st.launches[p.slot].gate), long(p.tail)
     feed_gate(st.wires, number, parcel)
-    let_go(st.wires, parcel)
+    drop_reference(st.wires, parcel)
     pass_gate(st, number, tail)
 
 
 @kernel
 def pass_gate(st: State, number: int, tail: int) -> None:
-    """A message whose last byte arrives at ``tail`` has reached a gate: if it was the last one that
-    the gate expects, what it launches goes on when the last byte of all of them arrives."""
+    """Count a message at a gate; the last one triggers the gate's launches.
+
+    ``tail`` is the arrival of its last byte; the launches may end when the last bytes of all
+    messages have arrived.
+    """
     gate = st.gates[number]
-    gate.come += 1
+    gate.arrived += 1
     gate.tail = max(gate.tail, tail)
-    if gate.come < gate.expected:
+    if gate.arrived < gate.expected:
         return
     tail = long(gate.tail)
-    gate.come = gate.tail = 0
-    set_off(st, gate.launch, gate.launch_end, tail, feeds_of_gate(st.wires, number))
+    gate.arrived = gate.tail = 0
+    send_launches(st, gate.launch, gate.launch_end, tail, feeds_of_gate(st.wires, number))
     leave_gate(st.wires, number)
 
 
 @kernel
 def arrive_at_edge(st: State, member: int) -> None:
-    """A rank begins its access; when all who share the transfer have, it starts."""
+    """Begin a rank's access; the last rank of a transfer starts it."""
     number = long(st.io.members[member].transfer)
     transfer, counts = st.io.transfers[number], st.wires.clock.counts[0]
     transfer.arrived += 1
@@ -119,24 +123,24 @@ def arrive_at_edge(st: State, member: int) -> None:
 
 @kernel
 def _send_next_piece(st: State, number: int) -> None:
-    """Let a train send its next piece."""
+    """Send the next piece of a train."""
     train = st.io.trains[number]
     train.left -= 1
     train.missing = train.ends
-    set_off(st, train.launch, train.launch_end, now_of(st.wires.clock), NONE)
+    send_launches(st, train.launch, train.launch_end, current_time(st.wires.clock), NONE)
 
 
 @kernel
 def finish_hop(st: State, parcel: int) -> None:
-    """The last bytes of a piece, whose first have gone on before, have arrived over a link."""
+    """Handle the last bytes of a piece, whose first bytes were passed on before."""
     number = long(st.wires.parcels[parcel].slot)
-    let_go(st.wires, parcel)
+    drop_reference(st.wires, parcel)
     _reach_end(st, number)
 
 
 @kernel
 def arrive_stored(st: State, parcel: int) -> None:
-    """A piece that is stored has arrived over a link; it goes on now, or has reached its end."""
+    """Handle the arrival of a stored piece: pass it on, or count it at its end."""
     number, tail = long(st.wires.parcels[parcel].slot), long(st.wires.parcels[parcel].tail)
     free_parcel(st.wires, parcel)
     _reach_end(st, number)
@@ -146,7 +150,7 @@ def arrive_stored(st: State, parcel: int) -> None:
 
 @kernel
 def _reach_end(st: State, number: int) -> None:
-    """A piece has reached an end of its tree, perhaps to an NPU that has no use for it."""
+    """Count a piece at an end of its tree, which may be an NPU that does not need it."""
     launch = st.launches[number]
     if launch.target == NONE:
         return
@@ -169,5 +173,5 @@ def _reach_end(st: State, number: int) -> None:
 
 @kernel
 def _end_in_time(st: State, member: int) -> None:
-    """A member's access ends when its latencies have passed."""
-    later(st.wires.clock, st.io.members[member].late, OPERATOR, st.io.members[member].node)
+    """Plan the end of a member's access for when its latencies have passed."""
+    plan_later(st.wires.clock, st.io.members[member].late, OPERATOR, st.io.members[member].node)

@@ -1,6 +1,6 @@
-"""The network kernel: every NPU, every message, every link, compiled.
+"""The main loop of the network kernel: each event is one step.
 
-Each event is one step; when an instant has none left, operators and ports settle.
+When an instant has no events left, operators and ports settle.
 """
 
 from dimsweep.engine.compiler import compiled, kernel
@@ -8,8 +8,13 @@ from dimsweep.engine.kernels.core.compiling import by_reference, long
 from dimsweep.engine.kernels.core.tables import DONE, NONE
 from dimsweep.engine.kernels.network import clock, exchange, gates, links, operators, ports
 from dimsweep.engine.kernels.network.carrying import advance, land
-from dimsweep.engine.kernels.network.clock import begin_generation, begin_step, later, next_now
-from dimsweep.engine.kernels.network.links import free_parcel, let_go
+from dimsweep.engine.kernels.network.clock import (
+    begin_generation,
+    begin_step,
+    plan_later,
+    take_event,
+)
+from dimsweep.engine.kernels.network.links import drop_reference, free_parcel
 from dimsweep.engine.kernels.network.operators import is_crossing
 from dimsweep.engine.kernels.network.state import EXCHANGED, PIECE, SWITCHED, State
 
@@ -18,10 +23,10 @@ _KIND = (1 << clock.KIND_BITS) - 1
 
 @compiled
 def run(state: State) -> int:
-    """Simulate until nothing is left to happen; returns the outcome.
+    """Simulate until no event is left; return the outcome.
 
-    When it is FULL, it goes on if it is called again with larger arrays; when it is CARRY, after
-    :func:`engine.kernels.network.carrying.go_on`.
+    FULL: call it again with larger tables.  CARRY: call it again after
+    :meth:`engine.kernels.network.carrying.Packets.carry`.
     """
     st = by_reference(state)
     counts = st.wires.clock.counts[0]
@@ -29,11 +34,11 @@ def run(state: State) -> int:
         if _is_full(st):
             return clock.FULL
         begin_step(st.wires.clock)
-        if _begins_something(st):
+        if _begin_next_phase(st):
             continue
-        what = next_now(st.wires.clock)
+        what = take_event(st.wires.clock)
         if what >= 0:
-            _happen(st, what & _KIND, what >> clock.KIND_BITS)
+            _dispatch(st, what & _KIND, what >> clock.KIND_BITS)
         elif counts.settling:
             counts.settling = 0
             begin_generation(st.wires.clock)
@@ -59,7 +64,7 @@ def run(state: State) -> int:
 
 @kernel
 def _is_full(st: State) -> bool:
-    """Whether the next step may find no room for what it makes."""
+    """Return whether the next step may lack room for its parcels, events or records."""
     w = st.wires
     counts, need = w.clock.counts[0], w.settings.need
     planned = counts.ring_end - counts.ring
@@ -77,8 +82,8 @@ def _is_full(st: State) -> bool:
 
 
 @kernel
-def _begins_something(st: State) -> bool:
-    """Begin one of the phases that ports have started to serve, if there is one."""
+def _begin_next_phase(st: State) -> bool:
+    """Begin the next phase that a port has started to serve; return whether there was one."""
     counts = st.wires.clock.counts[0]
     if counts.sent < st.sending.filled[0]:
         counts.sent += 1
@@ -97,44 +102,44 @@ def _begins_something(st: State) -> bool:
 
 
 @kernel
-def _happen(st: State, kind: int, which: int) -> None:
+def _dispatch(st: State, kind: int, which: int) -> None:
     if kind == clock.THROUGH:
-        parcel = links.release(st.wires, which)
-        _leave(st, which, parcel)
+        parcel = links.release_link(st.wires, which)
+        _leave_previous_hop(st, which, parcel)
         _arrive(st, parcel)
     elif kind == clock.RELEASED:
-        links.grant(st.wires, which)
+        links.grant_link(st.wires, which)
     elif kind == clock.GRANTED:
-        links.granted(st.wires, which)
+        links.begin_after_grant(st.wires, which)
     elif kind == clock.COMPLETE:
-        exchange.complete(st, which)
+        exchange.complete_round(st, which)
     elif kind == clock.REDUCED:
         exchange.send_rounds(st, which)
     elif kind == clock.FREE:
-        _leave(st, which, links.release(st.wires, which))
+        _leave_previous_hop(st, which, links.release_link(st.wires, which))
     elif kind == clock.PASS or kind == clock.PASSED_ON:
         _pass_on(st, which)
     elif kind == clock.OPERATOR:
         operators.end_operator(st, which)
     elif kind == clock.ARRIVE:
-        ports.arrive(st, which)
-    elif kind == clock.ROOMY:
+        ports.end_latencies(st, which)
+    elif kind == clock.FOUND_ROOM:
         links.enter_link(st.wires, which)
-    elif kind == clock.GIVE:
-        links.give(st.wires, which)
-    elif kind == clock.GAVE:
-        links.find_room(st.wires, which)
+    elif kind == clock.RETURNING_ROOM:
+        links.return_room(st.wires, which)
+    elif kind == clock.RETURNED_ROOM:
+        links.take_room(st.wires, which)
     elif kind == clock.ADMITTED:
         links.cross(st.wires, which, NONE)
-    elif kind == clock.CLOSE:
-        links.close(st.wires, which)
+    elif kind == clock.LEAVE_WINDOW:
+        links.leave_window(st.wires, which)
     elif kind == clock.LANDED:
         _land(st, which)
     elif kind == clock.DEPARTED:
         _depart(st, which)
     elif kind == clock.CROSSED:
         is_last = st.wires.parcels[which].hop == st.wires.parcels[which].last
-        _leave(st, links.end_crossing(st.wires, which), which)
+        _leave_previous_hop(st, links.end_crossing(st.wires, which), which)
         if is_last:
             _arrive(st, which)
     elif kind == clock.SERVED:
@@ -145,77 +150,77 @@ def _happen(st: State, kind: int, which: int) -> None:
 
 @kernel
 def _pass_on(st: State, parcel: int) -> None:
-    """The far end of a parcel's link may pass it on."""
-    what = long(st.wires.parcels[parcel].what)
+    """Let the far end of a parcel's link pass the parcel on."""
+    what = long(st.wires.parcels[parcel].kind)
     if what >= SWITCHED:
         gates.reach_gate(st, parcel)
     else:
-        links.go_on(st.wires, parcel)
+        links.cross_next(st.wires, parcel)
 
 
 @kernel
-def _leave(st: State, link: int, parcel: int) -> None:
-    """The last byte of a parcel has left where it was before the link."""
+def _leave_previous_hop(st: State, link: int, parcel: int) -> None:
+    """Handle the last byte of a parcel leaving the device before ``link``."""
     p = st.wires.parcels[parcel]
     if st.wires.links[link].before != NONE:
-        links.give_back(st.wires, st.wires.links[link].before, p.n_bytes)
+        links.plan_return(st.wires, st.wires.links[link].before, p.n_bytes)
         return
-    if p.what == SWITCHED:
+    if p.kind == SWITCHED:
         if p.port != NONE:
             ports.count_down(st, p.port, 0, st.wires.settings.endpoint_delay)
         if p.hop != p.last:
-            let_go(st.wires, parcel)
+            drop_reference(st.wires, parcel)
         return
-    if p.what == PIECE:
+    if p.kind == PIECE:
         if p.hop != p.last:
             gates.finish_hop(st, parcel)
         return
     if st.wires.settings.suspends:  # it is another parcel on each link
-        if p.what == EXCHANGED and p.hop == p.first:
+        if p.kind == EXCHANGED and p.hop == p.first:
             ports.count_down(st, p.port, 0, 0)
         if p.hop != p.last:
-            let_go(st.wires, parcel)
+            drop_reference(st.wires, parcel)
         return
-    whole = st.wires.parcels[p.whole]
+    whole = st.wires.parcels[p.message]
     whole.leaving -= 1
-    if whole.leaving == 0 and p.what == EXCHANGED:
+    if whole.leaving == 0 and p.kind == EXCHANGED:
         ports.count_down(st, p.port, 0, 0)
 
 
 @kernel
 def _arrive(st: State, parcel: int) -> None:
-    """A parcel has arrived where its message goes."""
+    """Handle the arrival of a parcel at its destination."""
     p = st.wires.parcels[parcel]
-    if p.what == SWITCHED:
+    if p.kind == SWITCHED:
         exchange.arrive_at_target(st, parcel)
         return
-    if p.what == PIECE:
+    if p.kind == PIECE:
         gates.arrive_stored(st, parcel)
         return
     if st.wires.settings.window > 0:
-        later(st.wires.clock, p.way, clock.CLOSE, p.port)
-    whole = long(p.whole)
+        plan_later(st.wires.clock, p.way, clock.LEAVE_WINDOW, p.port)
+    whole = long(p.message)
     if whole != parcel:
         free_parcel(st.wires, parcel)
-    st.wires.parcels[whole].coming -= 1
-    if st.wires.parcels[whole].coming == 0:
+    st.wires.parcels[whole].arriving -= 1
+    if st.wires.parcels[whole].arriving == 0:
         exchange.deliver(st, whole)
 
 
 @kernel
 def _land(st: State, parcel: int) -> None:
-    """A message that something else carries has arrived."""
+    """Handle the arrival of a message that flows or packets carry."""
     leaves, p = land(st.wires, parcel), st.wires.parcels[parcel]
-    if leaves and p.what == EXCHANGED:
+    if leaves and p.kind == EXCHANGED:
         ports.count_down(st, p.port, 0, 0)
     exchange.deliver(st, parcel)
 
 
 @kernel
 def _depart(st: State, parcel: int) -> None:
-    """The last byte of a message in packets has left its port."""
+    """Handle the last byte of a message in packets leaving its port."""
     p = st.wires.parcels[parcel]
     place = long(st.wires.ports[p.port].place)
-    if p.what == EXCHANGED:
+    if p.kind == EXCHANGED:
         ports.count_down(st, p.port, 0, 0)
-    ports.has_left(st, place)
+    ports.note_departure(st, place)

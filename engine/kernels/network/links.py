@@ -1,4 +1,4 @@
-"""Parcels on their way: links take one at a time, first in first out, or suspend one for another.
+"""Parcels on links: one at a time, first in, first out, or suspended for another.
 
 See :mod:`engine.kernels.reference.links` for the model; the order of events is the order of the
 SimPy resources there: a parcel that asks for a free link, for room or for a place in a window gets
@@ -22,40 +22,47 @@ from dimsweep.engine.kernels.network.clock import (
     CROSSED,
     PASSED_ON,
     RELEASED,
-    at_once,
+    advance_to_next,
     clash_with,
-    go_to_next,
-    later,
-    now_of,
-    plan_anew,
+    current_time,
+    plan_later,
+    plan_now,
+    replan,
 )
 from dimsweep.engine.kernels.network.state import SWITCHED, Wires
-from dimsweep.engine.kernels.phase.phase_time import whole
+from dimsweep.engine.kernels.phase.phase_time import round_half_up
 
 CLASS_BITS = 32  # of a parcel's precedence: its messages' class is above them
 
 
 @inlined
 def precedence_of(of: int, began: int) -> int:
-    """What a parcel is put in order by: its class, and then a number: whoever began first goes
-    first.  Number 0 of a class is what was suspended."""
+    """Return the sort key of a parcel: class ``of`` first, then ``began``.
+
+    Lower keys go first.  Key 0 of a class is reserved for a suspended parcel.
+    """
     return of << CLASS_BITS | began + 1
 
 
 @kernel
 def new_parcel(w: Wires) -> int:
+    """Take a parcel from the free list and return its number."""
     return queues.take_free(w.clock.counts[0].parcels, w.parcels)
 
 
 @kernel
 def free_parcel(w: Wires, parcel: int) -> None:
+    """Return a parcel to the free list."""
     queues.put_free(w.clock.counts[0].parcels, w.parcels, parcel)
 
 
 @kernel
-def let_go(w: Wires, parcel: int) -> None:
-    """One of the things has happened to a parcel on one link that somebody waits for: all of it
-    has left, it has begun to arrive, or what it feeds needs it no longer."""
+def drop_reference(w: Wires, parcel: int) -> None:
+    """Drop one of the references to a parcel on one link; free it with the last one.
+
+    References are: bytes that have not left, an arrival that has not begun, and each parcel it
+    feeds.
+    """
     p = w.parcels[parcel]
     p.leaving -= 1
     if p.leaving == 0:
@@ -63,14 +70,14 @@ def let_go(w: Wires, parcel: int) -> None:
 
 
 @kernel
-def whole_ps(picoseconds: float) -> int:
-    """Whole picoseconds, or more than a run may last."""
-    return int(min(whole(picoseconds), float(LONGEST)))
+def round_ps(picoseconds: float) -> int:
+    """Round to whole picoseconds, at most LONGEST."""
+    return int(min(round_half_up(picoseconds), float(LONGEST)))
 
 
 @kernel
 def note_span(w: Wires, start: int, end: int, place: int, entry: int) -> None:
-    """Record when something was held, and for what."""
+    """Record the time in which a link or a port was held, and its entry."""
     span = w.spans[w.clock.counts[0].n_spans]
     w.clock.counts[0].n_spans += 1
     span.start, span.end, span.place, span.entry = start, end, place, entry
@@ -80,9 +87,9 @@ def note_span(w: Wires, start: int, end: int, place: int, entry: int) -> None:
 
 
 @kernel
-def set_out(w: Wires, parcel: int, route: int) -> int:
-    """Note a message, the one that was counted last, on its links; its number."""
-    p, number, now = w.parcels[parcel], w.clock.counts[0].n_messages - 1, now_of(w.clock)
+def register_message(w: Wires, parcel: int, route: int) -> int:
+    """Register the message that was counted last on its links; return its number."""
+    p, number, now = w.parcels[parcel], w.clock.counts[0].n_messages - 1, current_time(w.clock)
     message = w.messages[number]
     message.n_bytes, message.start, message.parcel = p.n_bytes, now, parcel
     message.entry, message.route = p.entry, route
@@ -97,9 +104,9 @@ def set_out(w: Wires, parcel: int, route: int) -> int:
 
 
 @kernel
-def end_on_links(w: Wires, parcel: int) -> None:
-    """The last byte of a message has left all its links."""
-    p, now = w.parcels[parcel], now_of(w.clock)
+def unregister_message(w: Wires, parcel: int) -> None:
+    """Remove a message from its links after its last byte."""
+    p, now = w.parcels[parcel], current_time(w.clock)
     w.clock.counts[0].under_way -= 1
     for hop in range(p.first, p.last + 1):
         link = w.links[w.hops[hop]]
@@ -113,59 +120,61 @@ _SMALL = 1 << 31  # the product of two numbers below it is exact
 @where_used("crossings")
 @kernel
 def prepare_crossing(w: Wires, parcel: int, begun: int) -> None:
-    """A parcel is about to ask for its link.  ``begun`` is what feeds it, in part or in
-    whole: the first of some FEEDs, or NONE if all of its bytes have arrived."""
+    """Prepare a parcel to request its link.
+
+    ``begun`` is the first FEED of the parcels that feed it, or NONE if all its bytes have arrived.
+    """
     p, crossing = w.parcels[parcel], w.crossings[parcel]
     link = w.links[w.hops[p.hop]]
-    crossing.transfer = whole_ps(p.n_bytes * link.per_byte)
-    crossing.head = whole_ps(min(w.settings.packet, p.n_bytes) * link.per_byte)
+    crossing.transfer = round_ps(p.n_bytes * link.per_byte)
+    crossing.head = round_ps(min(w.settings.packet, p.n_bytes) * link.per_byte)
     crossing.precedence = p.precedence
     crossing.sent = crossing.at = crossing.further = 0
     crossing.since = crossing.end = crossing.feeds = crossing.followers.head = NONE
     p.leaving = 2
     while begun != NONE:
-        _follow(w, w.feeds[begun].parcel, parcel)
+        _add_follower(w, w.feeds[begun].parcel, parcel)
         begun = long(w.feeds[begun].other)
 
 
 @kernel
-def _follow(w: Wires, parcel: int, follower: int) -> None:
-    """A parcel feeds another one, which is told of new plans as long as there can be any."""
+def _add_follower(w: Wires, parcel: int, follower: int) -> None:
+    """Let ``parcel`` feed ``follower``, which is replanned when ``parcel`` is."""
     number, crossing = _new_feed(w, parcel), w.crossings[parcel]
     feed = w.feeds[number]
     feed.follower, feed.other = follower, w.crossings[follower].feeds
     w.crossings[follower].feeds = number
-    if crossing.end == NONE or crossing.end > now_of(w.clock):
+    if crossing.end == NONE or crossing.end > current_time(w.clock):
         append(crossing.followers, w.feeds, number)
 
 
 @where_used("crossings", NONE)
 @kernel
 def pass_crossing_on(w: Wires, parcel: int) -> int:
-    """The far end of a parcel's link passes it on: as another one, which that one feeds."""
+    """Return a new parcel for the next link, fed by ``parcel``."""
     number = new_parcel(w)
     w.crossings[parcel].further = 1
     w.parcels[number] = w.parcels[parcel]
     further = w.parcels[number]
     further.hop += 1
-    further.whole, further.precedence = number, w.crossings[parcel].precedence
+    further.message, further.precedence = number, w.crossings[parcel].precedence
     prepare_crossing(w, number, NONE)
-    _follow(w, parcel, number)
-    let_go(w, parcel)
+    _add_follower(w, parcel, number)
+    drop_reference(w, parcel)
     return number
 
 
 @where_used("crossings", NONE)
 @kernel
 def feeds_of_gate(w: Wires, gate: int) -> int:
-    """The FEEDs of what has begun to arrive at a gate: the first, or NONE."""
+    """Return the first FEED of the parcels that have begun to arrive at a gate, or NONE."""
     return long(w.begun[gate])
 
 
 @where_used("crossings")
 @kernel
 def feed_gate(w: Wires, gate: int, parcel: int) -> None:
-    """A parcel has begun to arrive at a gate, and will feed what the gate launches."""
+    """Register a parcel that has begun to arrive at a gate and feeds its launches."""
     number = _new_feed(w, parcel)
     w.crossings[parcel].further = 1
     w.feeds[number].other = w.begun[gate]
@@ -175,7 +184,7 @@ def feed_gate(w: Wires, gate: int, parcel: int) -> None:
 @where_used("crossings")
 @kernel
 def leave_gate(w: Wires, gate: int) -> None:
-    """A gate has launched what it does, and may be reached again."""
+    """Reset a gate after its launches."""
     _end_feeds(w, long(w.begun[gate]))
     w.begun[gate] = NONE
 
@@ -192,7 +201,7 @@ def _new_feed(w: Wires, parcel: int) -> int:
 def _end_feeds(w: Wires, first: int) -> None:
     while first != NONE:
         other = long(w.feeds[first].other)
-        let_go(w, w.feeds[first].parcel)
+        drop_reference(w, w.feeds[first].parcel)
         queues.put_free(w.clock.counts[0].feeds, w.feeds, first)
         first = other
 
@@ -200,20 +209,20 @@ def _end_feeds(w: Wires, first: int) -> None:
 @where_used("crossings")
 @kernel
 def start_crossing(w: Wires, parcel: int) -> None:
-    """A parcel has the link, unless it had to make way before it could begin."""
+    """Start a parcel on its link, unless it was suspended before it could begin."""
     if w.links[w.hops[w.parcels[parcel].hop]].holder != parcel:
         return
     crossing = w.crossings[parcel]
-    crossing.since = crossing.at = now_of(w.clock)
-    _plan(w, parcel)
+    crossing.since = crossing.at = current_time(w.clock)
+    _plan_crossing(w, parcel)
     _replan_followers(w, parcel)
 
 
 @where_used("crossings", False)
 @kernel
 def suspend_crossing(w: Wires, parcel: int) -> bool:
-    """The link is another parcel's from now on; whether something is left to go on with."""
-    crossing, now = w.crossings[parcel], now_of(w.clock)
+    """Take the link from a parcel; return whether part of the parcel is left to send."""
+    crossing, now = w.crossings[parcel], current_time(w.clock)
     if crossing.end == now:
         return False  # its last byte is on the link
     if crossing.since != NONE:
@@ -221,8 +230,8 @@ def suspend_crossing(w: Wires, parcel: int) -> bool:
         if now > crossing.since:
             _book_hold(w, parcel)
     crossing.since = crossing.end = NONE
-    plan_anew(w.clock, parcel, CROSSED, NONE)
-    plan_anew(w.clock, parcel, PASSED_ON, NONE)
+    replan(w.clock, parcel, CROSSED, NONE)
+    replan(w.clock, parcel, PASSED_ON, NONE)
     _replan_followers(w, parcel)
     return True
 
@@ -230,7 +239,10 @@ def suspend_crossing(w: Wires, parcel: int) -> bool:
 @where_used("crossings", NONE)
 @kernel
 def end_crossing(w: Wires, parcel: int) -> int:
-    """The last byte of a parcel is on its link; returns the link, which may be another's now."""
+    """Release the link after a parcel's last byte; return the link.
+
+    The link may already be held by another parcel.
+    """
     p, crossing = w.parcels[parcel], w.crossings[parcel]
     number = w.hops[p.hop]
     link = w.links[number]
@@ -240,23 +252,23 @@ def end_crossing(w: Wires, parcel: int) -> int:
     _end_feeds(w, long(crossing.feeds))
     if link.holder == parcel:
         link.held = 0
-    at_once(w.clock, RELEASED, number)
+    plan_now(w.clock, RELEASED, number)
     return number
 
 
 @kernel
 def _book_hold(w: Wires, parcel: int) -> None:
-    """Account for a time in which a parcel held its link."""
-    p, since, now = w.parcels[parcel], w.crossings[parcel].since, now_of(w.clock)
+    """Book the time in which a parcel held its link."""
+    p, since, now = w.parcels[parcel], w.crossings[parcel].since, current_time(w.clock)
     w.links[w.hops[p.hop]].busy += now - since
     if w.settings.record:
         note_span(w, since, now, w.hops[p.hop], p.entry)
 
 
 @kernel
-def _plan(w: Wires, parcel: int) -> None:
-    """Plan the rest, with what is known now."""
-    p, crossing, now = w.parcels[parcel], w.crossings[parcel], now_of(w.clock)
+def _plan_crossing(w: Wires, parcel: int) -> None:
+    """Plan the end of a crossing from the present plans of its feeds."""
+    p, crossing, now = w.parcels[parcel], w.crossings[parcel], current_time(w.clock)
     tail, feed = 0, long(crossing.feeds)
     crossing.end = NONE
     while feed != NONE and tail != NONE:
@@ -265,32 +277,34 @@ def _plan(w: Wires, parcel: int) -> None:
         feed = long(w.feeds[feed].other)
     if tail != NONE:
         crossing.end = max(now + crossing.transfer - crossing.sent, tail + crossing.head)
-    plan_anew(w.clock, parcel, CROSSED, crossing.end)
+    replan(w.clock, parcel, CROSSED, crossing.end)
     if p.hop != p.last and crossing.further == 0:  # on the last one it is there when it has crossed
         due = now + max(0, crossing.head - crossing.sent)
-        plan_anew(w.clock, parcel, PASSED_ON, due)
+        replan(w.clock, parcel, PASSED_ON, due)
 
 
 @kernel
 def _replan_followers(w: Wires, parcel: int) -> None:
-    """Plan anew what a parcel feeds, since it has a new plan, or none for a while."""
+    """Replan the parcels that a parcel feeds."""
     feed = long(w.crossings[parcel].followers.head)
     while feed != NONE:
         follower = long(w.feeds[feed].follower)
         crossing = w.crossings[follower]
         if crossing.since != NONE:
             crossing.sent = _progress(w, follower)
-            crossing.at = now_of(w.clock)
-            _plan(w, follower)
+            crossing.at = current_time(w.clock)
+            _plan_crossing(w, follower)
             _replan_followers(w, follower)
         feed = long(w.feeds[feed].next)
 
 
 @kernel
 def _progress(w: Wires, parcel: int) -> int:
-    """How much of a parcel's transfer is done by now (ps): what its link could send, and no more
-    than has arrived."""
-    crossing, now = w.crossings[parcel], now_of(w.clock)
+    """Return the completed part of a parcel's transfer (ps).
+
+    It is what the link could send, limited by what has arrived.
+    """
+    crossing, now = w.crossings[parcel], current_time(w.clock)
     if crossing.since == NONE:
         return crossing.sent
     done, feed = crossing.sent + now - crossing.at, long(crossing.feeds)
@@ -302,15 +316,15 @@ def _progress(w: Wires, parcel: int) -> int:
             received = 0
         else:
             received = _progress(w, long(w.feeds[feed].parcel))
-            received = max(0, _share(received, crossing.transfer, of.transfer) - crossing.head)
+            received = max(0, _scale_up(received, crossing.transfer, of.transfer) - crossing.head)
         done = min(done, received)
         feed = long(w.feeds[feed].other)
     return done
 
 
 @kernel
-def _share(part: int, of: int, whole: int) -> int:
-    """``part * of / whole``, rounded up; ``part`` is not more than ``whole``."""
+def _scale_up(part: int, of: int, whole: int) -> int:
+    """Return ``part * of / whole``, rounded up; ``part`` is at most ``whole``."""
     if of == whole:
         return part
     if part < _SMALL and of < _SMALL:
@@ -332,7 +346,7 @@ def _share(part: int, of: int, whole: int) -> int:
 
 @inlined
 def hand_to_links(w: Wires, parcel: int, _: int) -> None:
-    """A parcel asks for its first link, or for a place in its port's window before."""
+    """Request the first link of a parcel, or first a place in its port's window."""
     if w.settings.window > 0:
         _ask_window(w, parcel)
     else:
@@ -341,13 +355,13 @@ def hand_to_links(w: Wires, parcel: int, _: int) -> None:
 
 @inlined
 def advance_links(w: Wires) -> int:
-    """Go to the next instant at which something happens."""
-    return go_to_next(w.clock)
+    """Advance to the next instant at which something happens."""
+    return advance_to_next(w.clock)
 
 
 @inlined
 def land_from_links(w: Wires, parcel: int) -> bool:
-    """Links tell by events of their own when a parcel has left and come."""
+    """Return False: links plan separate events for departures and arrivals."""
     return False
 
 
@@ -356,7 +370,7 @@ def land_from_links(w: Wires, parcel: int) -> bool:
 
 @kernel
 def _ask_window(w: Wires, parcel: int) -> None:
-    """Ask for a place in the window of the parcel's port."""
+    """Request a place in the window of the parcel's port."""
     port_number = w.parcels[parcel].port
     port = w.ports[port_number]
     clash_with(w.clock, port.asked)
@@ -368,20 +382,20 @@ def _ask_window(w: Wires, parcel: int) -> None:
 
 @kernel
 def admit(w: Wires, port_number: int) -> None:
-    """Let the next parcel into the port's window, if there is one and a place."""
+    """Admit the next waiting parcel to the port's window if there is a place."""
     port = w.ports[port_number]
     if port.window.head != NONE and port.in_window < w.settings.window:
         port.in_window += 1
-        at_once(w.clock, clock.ADMITTED, take_first(port.window, w.parcels))
+        plan_now(w.clock, clock.ADMITTED, take_first(port.window, w.parcels))
 
 
 @kernel
-def close(w: Wires, port: int) -> None:
-    """A parcel has left the port's window."""
+def leave_window(w: Wires, port: int) -> None:
+    """Remove a parcel from the port's window."""
     clash_with(w.clock, w.ports[port].asked)
     w.ports[port].released = w.clock.counts[0].step
     w.ports[port].in_window -= 1
-    at_once(w.clock, clock.CLOSED, port)
+    plan_now(w.clock, clock.LEFT_WINDOW, port)
 
 
 # --- links ---------------------------------------------------------------------------------------
@@ -389,27 +403,33 @@ def close(w: Wires, port: int) -> None:
 
 @inlined
 def cross(w: Wires, parcel: int, begun: int) -> None:
-    """Take a parcel over its next link.  Where it may be suspended, ``begun`` is what feeds it:
-    the first of some FEEDs, or NONE if all of its bytes have arrived."""
+    """Send a parcel over its next link.
+
+    Where it may be suspended, ``begun`` is the first FEED of the parcels that feed it, or NONE if
+    all its bytes have arrived.
+    """
     if w.settings.suspends:
         prepare_crossing(w, parcel, begun)
-    ask(w, parcel)
+    request_link(w, parcel)
 
 
 @inlined
-def go_on(w: Wires, parcel: int) -> None:
-    """Take a parcel that the far end may pass on over its next link."""
+def cross_next(w: Wires, parcel: int) -> None:
+    """Send a parcel that the far end may pass on over its next link."""
     if w.settings.suspends:
         parcel = pass_crossing_on(w, parcel)
     else:
         w.parcels[parcel].hop += 1
-    ask(w, parcel)
+    request_link(w, parcel)
 
 
 @kernel
-def ask(w: Wires, parcel: int) -> None:
-    """Ask for a turn on the parcel's next link, which what goes later has to leave at once where
-    messages are suspended; it goes on before its equals."""
+def request_link(w: Wires, parcel: int) -> None:
+    """Request the parcel's next link.
+
+    Where messages are suspended, a holder of a later class is suspended at once, and continues
+    before others of its class.
+    """
     p = w.parcels[parcel]
     number = w.hops[p.hop]
     link, held = w.links[number], NONE
@@ -423,7 +443,7 @@ def ask(w: Wires, parcel: int) -> None:
         else:
             held = NONE
     _queue(w, number, parcel)
-    grant(w, number)
+    grant_link(w, number)
     if held != NONE and suspend_crossing(w, held):
         first = w.parcels[held].precedence >> CLASS_BITS << CLASS_BITS
         w.parcels[held].precedence = first
@@ -433,7 +453,7 @@ def ask(w: Wires, parcel: int) -> None:
 
 @inlined
 def _queue(w: Wires, number: int, parcel: int) -> None:
-    """Put a parcel into a link's queue, behind what goes first and its equals."""
+    """Append a parcel to a link's queue, behind parcels of the same or an earlier precedence."""
     link = w.links[number]
     link.queue += 1
     if w.settings.ordered:
@@ -443,66 +463,66 @@ def _queue(w: Wires, number: int, parcel: int) -> None:
 
 
 @kernel
-def grant(w: Wires, number: int) -> None:
-    """Give a free link to the next parcel, if there is one."""
+def grant_link(w: Wires, number: int) -> None:
+    """Give a free link to the next waiting parcel, if there is one."""
     link = w.links[number]
     if link.head != NONE and link.held == 0:
         link.queue -= 1
         link.held, link.holder = 1, take_first(link, w.parcels)
-        at_once(w.clock, clock.GRANTED, link.holder)
+        plan_now(w.clock, clock.GRANTED, link.holder)
 
 
 @kernel
-def granted(w: Wires, parcel: int) -> None:
-    """The parcel enters the link once there is room for all of it at the far end."""
+def begin_after_grant(w: Wires, parcel: int) -> None:
+    """Let a parcel enter its link once the far end has room for all of it."""
     if w.settings.suspends:
         start_crossing(w, parcel)
         return
     p = w.parcels[parcel]
     link = w.links[w.hops[p.hop]]
-    if p.what >= SWITCHED or p.hop == p.last or link.room < 0:
+    if p.kind >= SWITCHED or p.hop == p.last or link.room < 0:
         enter_link(w, parcel)
         return
     link.waits = parcel
-    find_room(w, w.hops[p.hop])
+    take_room(w, w.hops[p.hop])
 
 
 @kernel
-def find_room(w: Wires, number: int) -> None:
+def take_room(w: Wires, number: int) -> None:
     """Take room at a link's far end for the parcel that waits for it, if there is enough."""
     link = w.links[number]
     if link.waits == NONE:
         return
-    _fill(w, number)
-    room = room_of(w.parcels[link.waits].n_bytes)
+    _note_room_change(w, number)
+    room = whole_bytes(w.parcels[link.waits].n_bytes)
     if room <= link.left:
         link.left -= room
-        at_once(w.clock, clock.ROOMY, link.waits)
+        plan_now(w.clock, clock.FOUND_ROOM, link.waits)
         link.waits = NONE
 
 
 @kernel
-def _fill(w: Wires, number: int) -> None:
-    """The room at a link's far end changes."""
+def _note_room_change(w: Wires, number: int) -> None:
+    """Note that the free room at a link's far end changes, and clashes."""
     clash_with(w.clock, w.links[number].filled)
     w.links[number].filled = w.clock.counts[0].step
 
 
 @kernel
-def room_of(n_bytes: float) -> int:
-    """Whole bytes, so that the sum of what is taken and given back is exact."""
+def whole_bytes(n_bytes: float) -> int:
+    """Round up to whole bytes, so that taken and returned room add up exactly."""
     return max(1, math.ceil(n_bytes))
 
 
 @kernel
 def enter_link(w: Wires, parcel: int) -> None:
-    """The parcel has the link for itself, until its last byte is on it."""
-    p, now = w.parcels[parcel], now_of(w.clock)
+    """Let a parcel hold the link until its last byte is on it."""
+    p, now = w.parcels[parcel], current_time(w.clock)
     number = w.hops[p.hop]
     link = w.links[number]
     link.waits = NONE
-    head = whole_ps(min(w.settings.packet, p.n_bytes) * link.per_byte)
-    end = max(now + whole_ps(p.n_bytes * link.per_byte), p.tail + head)
+    head = round_ps(min(w.settings.packet, p.n_bytes) * link.per_byte)
+    end = max(now + round_ps(p.n_bytes * link.per_byte), p.tail + head)
     p.tail = end
     link.n_bytes += p.n_bytes
     link.busy += end - now
@@ -510,37 +530,37 @@ def enter_link(w: Wires, parcel: int) -> None:
     if w.settings.record:
         note_span(w, now, end, number, p.entry)
     if p.hop == p.last:
-        later(w.clock, end - now, clock.THROUGH, number)
+        plan_later(w.clock, end - now, clock.THROUGH, number)
         return
-    later(w.clock, end - now, clock.FREE, number)
-    later(w.clock, head, clock.PASS, parcel)
+    plan_later(w.clock, end - now, clock.FREE, number)
+    plan_later(w.clock, head, clock.PASS, parcel)
 
 
 @kernel
-def release(w: Wires, number: int) -> int:
-    """The last byte of what holds a link is on it; returns that parcel."""
+def release_link(w: Wires, number: int) -> int:
+    """Release a link after its holder's last byte; return the holder."""
     clash_with(w.clock, w.links[number].asked)
     w.links[number].released = w.clock.counts[0].step
     w.links[number].held = 0
-    at_once(w.clock, clock.RELEASED, number)
+    plan_now(w.clock, clock.RELEASED, number)
     return w.links[number].holder
 
 
 @kernel
-def give_back(w: Wires, before: int, n_bytes: float) -> None:
-    """Give room at the far end of a link back, when that link's latency has passed, too."""
+def plan_return(w: Wires, before: int, n_bytes: float) -> None:
+    """Return room at the far end of a link after that link's latency."""
     if w.links[before].room < 0:
         return
     giver = new_parcel(w)
     w.parcels[giver].n_bytes, w.parcels[giver].hop = n_bytes, before
-    later(w.clock, w.links[before].latency, clock.GIVE, giver)
+    plan_later(w.clock, w.links[before].latency, clock.RETURNING_ROOM, giver)
 
 
 @kernel
-def give(w: Wires, giver: int) -> None:
-    """Let a link have back the room at its far end that ``giver`` names."""
+def return_room(w: Wires, giver: int) -> None:
+    """Return the room that ``giver`` holds to its link's far end."""
     number = long(w.parcels[giver].hop)
-    _fill(w, number)
-    w.links[number].left += room_of(w.parcels[giver].n_bytes)
+    _note_room_change(w, number)
+    w.links[number].left += whole_bytes(w.parcels[giver].n_bytes)
     free_parcel(w, giver)
-    at_once(w.clock, clock.GAVE, number)
+    plan_now(w.clock, clock.RETURNED_ROOM, number)

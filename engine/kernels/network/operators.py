@@ -1,4 +1,4 @@
-"""The operators of every rank: when they become ready, run, and end.
+"""Operators of every rank: when they become ready, run, and end.
 
 With their time (:mod:`engine.kernels.core.accounts`), their accesses to shared memories, and their
 flows: collectives as chunks that go from phase to phase, and messages from point to point.
@@ -10,34 +10,41 @@ from dimsweep.engine.compiler import inlined, kernel
 from dimsweep.engine.kernels.core.accounts import (
     BEGINS,
     ENDS,
-    begin,
+    access_time,
+    begin_access,
     book,
     change_flight,
     change_port,
-    go_on,
-    lasts,
+    continue_access,
     serve,
 )
 from dimsweep.engine.kernels.core.queues import (
     append,
     insert_in_order,
     put,
+    remove,
     sort_by,
     take_all,
     take_first,
-    take_out,
 )
 from dimsweep.engine.kernels.core.tables import DONE, NONE, QUEUED, RUNNING
-from dimsweep.engine.kernels.network.clock import OPERATOR, SERVED, later, now_of, sum_of, touch
+from dimsweep.engine.kernels.network.clock import (
+    OPERATOR,
+    SERVED,
+    add_times,
+    current_time,
+    plan_later,
+    request_settling,
+)
 from dimsweep.engine.kernels.network.gates import arrive_at_edge
-from dimsweep.engine.kernels.network.links import whole_ps
+from dimsweep.engine.kernels.network.links import round_ps
 from dimsweep.engine.kernels.network.state import Accounts, State
 from dimsweep.engine.lower.program import NO_SERVICE, NodeKind, Table
 
 
 @inlined
-def _book(a: Accounts, rank: int, now: int) -> None:
-    """Book the rank's time since its last change, before anything changes."""
+def _book_rank(a: Accounts, rank: int, now: int) -> None:
+    """Book the rank's time since its last change; call this before it changes."""
     account = a.ranks[rank]
     if account.clock != now:
         book(account, account.computing > 0, now)
@@ -45,10 +52,10 @@ def _book(a: Accounts, rank: int, now: int) -> None:
 
 @kernel
 def book_operator(a: Accounts, nodes: Table, number: int, change: int, now: int) -> None:
-    """An operator BEGINS or ENDS to compute, or to be in flight."""
+    """Book that an operator BEGINS or ENDS to compute, or to be in flight."""
     node = nodes[number]
     account = a.ranks[node.rank]
-    _book(a, node.rank, now)
+    _book_rank(a, node.rank, now)
     if node.kind == NodeKind.COMPUTE:
         account.computing += change
     elif node.kind != NodeKind.HOST:
@@ -57,7 +64,7 @@ def book_operator(a: Accounts, nodes: Table, number: int, change: int, now: int)
 
 @kernel
 def book_phase(a: Accounts, rank: int, dim: int, change: int, now: int) -> None:
-    """A rank's port BEGINS or ENDS to serve a phase."""
+    """Book that a rank's port BEGINS or ENDS to serve a phase."""
     port = a.ports[rank, dim]
     if port.serving == (change == ENDS):  # the first one to begin, or the last one to end
         port.busy -= change * now
@@ -67,20 +74,20 @@ def book_phase(a: Accounts, rank: int, dim: int, change: int, now: int) -> None:
 
 @kernel
 def book_latencies(a: Accounts, rank: int, dim: int, change: int, now: int) -> None:
-    """The last latencies of a flow BEGIN or END to pass from a rank's port."""
-    _book(a, rank, now)
+    """Book that the last latencies of a flow BEGIN or END at a rank's port."""
+    _book_rank(a, rank, now)
     change_port(a.ranks[rank], a.ports[rank, dim], change)
 
 
 @inlined
 def rank_of(st: State, entry: int) -> int:
-    """The rank whose entry it is."""
+    """Return the rank of an entry."""
     return st.parts[st.entries[entry].member].rank
 
 
 @inlined
 def phase_of(st: State, entry: int) -> int:
-    """The phase that it is in, or queues for, in State.phases."""
+    """Return the entry's present phase in ``State.phases``."""
     e = st.entries[entry]
     flow = st.flows[e.flow]
     return flow.phase + e.chunk % flow.variants * flow.n_phases + e.phase
@@ -88,13 +95,13 @@ def phase_of(st: State, entry: int) -> int:
 
 @inlined
 def is_crossing(st: State, entry: int) -> bool:
-    """Whether it is a message from point to point."""
+    """Return whether an entry is a point-to-point message."""
     return st.flows[st.entries[entry].flow].group == NONE
 
 
 @inlined
 def line_of(st: State, entry: int) -> int:
-    """The line that runs the phase that it is in; NONE for a message from point to point."""
+    """Return the line that runs the entry's phase; NONE for a point-to-point message."""
     group = st.flows[st.entries[entry].flow].group
     if group == NONE:
         return NONE
@@ -103,7 +110,7 @@ def line_of(st: State, entry: int) -> int:
 
 @inlined
 def entry_at(st: State, entry: int, place: int) -> int:
-    """The entry of the same chunk of the rank at a place of Plans.line_ranks."""
+    """Return the entry of the same chunk for the rank at ``place`` in ``Plans.line_ranks``."""
     e, rank = st.entries[entry], st.plans.line_ranks[place]
     flow = st.flows[e.flow]
     coordinate = st.plans.places[flow.group, st.wires.settings.n_dims, rank].coordinate
@@ -112,7 +119,7 @@ def entry_at(st: State, entry: int, place: int) -> int:
 
 @inlined
 def port_of(st: State, entry: int) -> int:
-    """The port that it queues at, or is served by."""
+    """Return the port of an entry's present phase."""
     return rank_of(st, entry) * st.wires.settings.n_dims + st.phases[phase_of(st, entry)].dim
 
 
@@ -130,7 +137,7 @@ def start_flow(st: State, number: int) -> None:
         if flow.group == NONE:
             e.phase = e.late = 0
             _submit(st, entry)
-        elif enter(st, entry, 0, 0):
+        elif enter_phase(st, entry, 0, 0):
             note_through(st, member, 0, 0)
 
 
@@ -138,13 +145,15 @@ def start_flow(st: State, number: int) -> None:
 def _submit(st: State, entry: int) -> None:
     """Queue a line's phase, or a message, at the end of this instant."""
     put(st.moving, entry)
-    touch(st.wires.clock)
+    request_settling(st.wires.clock)
 
 
 @kernel
-def enter(st: State, entry: int, number: int, late: int) -> bool:
-    """A member, which is ``late``, is ready for its chunk's phase ``number``; whether the chunk is
-    through instead."""
+def enter_phase(st: State, entry: int, number: int, late: int) -> bool:
+    """Register a member, ``late`` by some ps, for phase ``number`` of its chunk.
+
+    Return whether the chunk has no such phase: then it is through.
+    """
     e = st.entries[entry]
     e.phase, e.late = number, late
     flow = st.flows[e.flow]
@@ -162,18 +171,18 @@ def enter(st: State, entry: int, number: int, late: int) -> bool:
 
 @kernel
 def note_through(st: State, member: int, dim: int, late: int) -> bool:
-    """A chunk of a member is through, by its port into ``dim``, and ``late``; whether all are."""
-    part, now = st.parts[member], now_of(st.wires.clock)
+    """Count a chunk that left a member's last port ``late``; return whether all have."""
+    part, now = st.parts[member], current_time(st.wires.clock)
     part.chunks -= 1
     if now > part.through or (now == part.through and dim > part.dim):
         part.through, part.dim = now, dim
-    part.due = max(part.due, sum_of(now, late))
+    part.due = max(part.due, add_times(now, late))
     return part.chunks == 0
 
 
 @kernel
 def settle_operators(st: State) -> None:
-    """Ready operators join their streams' queues; idle streams start the first."""
+    """Queue the ready operators on their streams, and start idle streams."""
     sort_by(st.ready, st.nodes["order"], st.scratch)
     for i in range(take_all(st.ready)):
         number = st.ready.numbers[i]
@@ -195,18 +204,18 @@ def settle_operators(st: State) -> None:
 
 @kernel
 def _queue(st: State, number: int) -> None:
-    """The ready operator waits for its stream: last, or before those with a higher key."""
+    """Queue a ready operator on its stream: last, or before those with a higher key."""
     stream = st.streams[st.nodes[number].stream]
     if st.wires.settings.by_key:
         insert_in_order(stream, st.nodes, st.nodes["key"], number)
     else:
         append(stream, st.nodes, number)
-    _free(st, st.nodes[number].stream)
+    _touch_stream(st, st.nodes[number].stream)
 
 
 @kernel
-def _free(st: State, stream: int) -> None:
-    """The stream may start something."""
+def _touch_stream(st: State, stream: int) -> None:
+    """Mark a stream that may start an operator."""
     if st.streams[stream].freed == 0:
         st.streams[stream].freed = 1
         put(st.freed, stream)
@@ -214,7 +223,7 @@ def _free(st: State, stream: int) -> None:
 
 @kernel
 def _start(st: State, number: int) -> None:
-    node, now = st.nodes[number], now_of(st.wires.clock)
+    node, now = st.nodes[number], current_time(st.wires.clock)
     node.state, node.start = RUNNING, now
     book_operator(st.accounts, st.nodes, number, BEGINS, now)
     if node.io != NONE:
@@ -225,14 +234,14 @@ def _start(st: State, number: int) -> None:
         if st.nodes[st.parts[st.flows[node.flow].member_start].node].state == DONE:
             end_operator(st, number)
     elif node.flow == NONE:
-        later(st.wires.clock, node.duration, OPERATOR, number)
+        plan_later(st.wires.clock, node.duration, OPERATOR, number)
     else:
         _join_flow(st, node.flow)
 
 
 @kernel
 def _join_flow(st: State, number: int) -> None:
-    """The last member to arrive starts the flow."""
+    """Count an arrived member of a flow; the last one starts the flow."""
     flow = st.flows[number]
     flow.arrived += 1
     if flow.arrived < flow.n_members:
@@ -245,25 +254,25 @@ def _join_flow(st: State, number: int) -> None:
 
 @kernel
 def end_operator(st: State, number: int) -> None:
-    """An operator has ended; what waited for it may be ready."""
-    node, now = st.nodes[number], now_of(st.wires.clock)
+    """End an operator and make its followers ready."""
+    node, now = st.nodes[number], current_time(st.wires.clock)
     book_operator(st.accounts, st.nodes, number, ENDS, now)
     node.state = DONE
     node.end = st.accounts.ranks[node.rank].end = now
     if node.stream >= 0:
         st.streams[node.stream].node = NONE
-        _free(st, node.stream)
+        _touch_stream(st, node.stream)
     for i in range(node.following, node.following_end):
         following = st.following[i]
         st.nodes[following].waits -= 1
         if st.nodes[following].waits == 0:
             put(st.ready, following)
-    touch(st.wires.clock)
+    request_settling(st.wires.clock)
 
 
 @kernel
 def end_part(st: State, member: int) -> None:
-    """A member has done its part of its flow; a message from point to point is then delivered."""
+    """End a member's part of its flow; this delivers a point-to-point message."""
     number = st.parts[member].node
     receiver = st.flows[st.nodes[number].flow].receiver
     end_operator(st, number)
@@ -274,7 +283,7 @@ def end_part(st: State, member: int) -> None:
 @kernel
 def _begin_access(st: State, number: int) -> None:
     """Begin a node's access to memory."""
-    begin(st.accesses[number], now_of(st.wires.clock))
+    begin_access(st.accesses[number], current_time(st.wires.clock))
     st.accesses[number].due = NONE
     put(st.served, number)
     _serve(st, number, 1)
@@ -282,33 +291,35 @@ def _begin_access(st: State, number: int) -> None:
 
 @kernel
 def _settle_servers(st: State) -> None:
-    """Give every access in flight its share of now."""
-    clock, now = st.wires.clock, now_of(st.wires.clock)
+    """Recompute the share of every access in flight, and replan its end."""
+    clock, now = st.wires.clock, current_time(st.wires.clock)
     if not clock.counts[0].unsettled:
         return
     clock.counts[0].unsettled = 0
     for i in range(st.served.filled[0]):
         number = st.served.numbers[i]
-        access, takes = st.accesses[number], lasts(st.servers, st.nodes[number].service)
-        if takes != access.lasts:
-            delay = whole_ps(go_on(access, takes, now))
+        access, takes = st.accesses[number], access_time(st.servers, st.nodes[number].service)
+        if takes != access.duration:
+            delay = round_ps(continue_access(access, takes, now))
             access.due = now + delay
-            later(clock, delay, SERVED, number)
+            plan_later(clock, delay, SERVED, number)
 
 
 @kernel
 def end_service(st: State, number: int) -> None:
-    """An access's bytes have moved, unless its share has changed since that was foreseen; it ends
-    when its latency has passed."""
+    """End the service of an access, unless its share has changed since this was planned.
+
+    The access ends when its latency has passed.
+    """
     access = st.accesses[number]
-    if access.due != now_of(st.wires.clock):
+    if access.due != current_time(st.wires.clock):
         return
     access.due = NONE
-    take_out(st.served, number)
+    remove(st.served, number)
     _serve(st, number, -1)
     latency = st.servers.services[st.nodes[number].service].latency
     if latency > 0:
-        later(st.wires.clock, latency, OPERATOR, number)
+        plan_later(st.wires.clock, latency, OPERATOR, number)
     else:
         end_operator(st, number)
 
@@ -317,4 +328,4 @@ def end_service(st: State, number: int) -> None:
 def _serve(st: State, number: int, sign: int) -> None:
     serve(st.servers, st.nodes[number].service, sign)
     st.wires.clock.counts[0].unsettled = 1
-    touch(st.wires.clock)
+    request_settling(st.wires.clock)

@@ -6,10 +6,16 @@ See :mod:`engine.kernels.reference.ports`.
 from dimsweep.engine.compiler import inlined, kernel
 from dimsweep.engine.kernels.core.accounts import BEGINS, ENDS
 from dimsweep.engine.kernels.core.compiling import long
-from dimsweep.engine.kernels.core.queues import insert, put, sort_by, take_all, take_behind
+from dimsweep.engine.kernels.core.queues import insert, put, sort_by, take_after, take_all
 from dimsweep.engine.kernels.core.tables import NONE
 from dimsweep.engine.kernels.network import operators
-from dimsweep.engine.kernels.network.clock import ARRIVE, later, now_of, sum_of, touch
+from dimsweep.engine.kernels.network.clock import (
+    ARRIVE,
+    add_times,
+    current_time,
+    plan_later,
+    request_settling,
+)
 from dimsweep.engine.kernels.network.links import note_span
 from dimsweep.engine.kernels.network.operators import book_latencies, book_phase, end_part
 from dimsweep.engine.kernels.network.state import State
@@ -18,7 +24,7 @@ from dimsweep.engine.kinds import QueueOrder
 
 @kernel
 def settle_ports(st: State) -> None:
-    """Queue what moved on, then start what heads all its queues."""
+    """Queue the entries that moved on, and start jobs that head all their queues."""
     sort_by(st.moving, st.entries["order"], st.scratch)
     for i in range(take_all(st.moving)):
         _enqueue_all(st, st.moving.numbers[i])
@@ -30,10 +36,10 @@ def settle_ports(st: State) -> None:
             continue
         entry = long(st.wires.ports[number].head)
         if _shares_port(st, entry) or (
-            _is_free(st, number) and _are_free(st, entry) and _heads_all(st, entry)
+            _is_free(st, number) and _ports_are_free(st, entry) and _heads_all(st, entry)
         ):
             _start(st, entry)
-    while _let_pass(st, n_touched):
+    while _start_passing_jobs(st, n_touched):
         pass
     if st.wires.settings.shares:
         _touch_again(st, n_touched)
@@ -47,28 +53,35 @@ def _shares_port(st: State, entry: int) -> bool:
 
 @kernel
 def _touch_again(st: State, n_touched: int) -> None:
-    """Touch the ports at which another message waits, which starts in the next round of this
-    instant: a round starts one at each port, for which there is an idle lane."""
+    """Touch ports at which another message waits, for the next round of this instant.
+
+    A round starts one message at each port, for which there is an idle lane.
+    """
     for i in range(n_touched):
         number = st.touched.numbers[i]
         head = long(st.wires.ports[number].head)
         if head != NONE and operators.is_crossing(st, head):
             _touch_port(st, number)
-            touch(st.wires.clock)
+            request_settling(st.wires.clock)
 
 
 @kernel
-def _let_pass(st: State, n_touched: int) -> bool:
-    """Start jobs that pass others; whether there were any.  All are found before any starts."""
+def _start_passing_jobs(st: State, n_touched: int) -> bool:
+    """Start jobs that pass blocked ones; return whether there were any.
+
+    All are found before any starts.
+    """
     for i in range(n_touched):
         number = st.touched.numbers[i]
         if _is_free(st, number) and st.wires.ports[number].head != NONE:
-            entry = _first_to_pass(st, st.wires.ports[number].head)
+            entry = _find_passing(st, st.wires.ports[number].head)
             if entry != NONE:
                 put(st.passing, entry)
     n = take_all(st.passing)
     for i in range(n):
-        if _are_free(st, st.passing.numbers[i]):  # else it has been found at another port, too
+        if _ports_are_free(
+            st, st.passing.numbers[i]
+        ):  # else it has been found at another port, too
             _start(st, st.passing.numbers[i])
     return n > 0
 
@@ -87,7 +100,7 @@ def _enqueue_all(st: State, first: int) -> None:
 
 @kernel
 def _enqueue(st: State, port_number: int, entry: int) -> None:
-    """Messages from point to point go before chunks, each among their own."""
+    """Queue an entry at a port; point-to-point messages precede chunks."""
     port = st.wires.ports[port_number]
     _touch_port(st, port_number)
     behind = long(port.tail)
@@ -97,9 +110,9 @@ def _enqueue(st: State, port_number: int, entry: int) -> None:
     elif st.wires.settings.queue != QueueOrder.FIFO:
         behind = long(port.last_message)
         if st.wires.settings.queue != QueueOrder.LIFO:
-            value = _order(st, entry)
+            value = _queue_key(st, entry)
             after = port.head if behind == NONE else st.entries[behind].next
-            while after != NONE and _order(st, after) <= value:
+            while after != NONE and _queue_key(st, after) <= value:
                 behind = after
                 after = st.entries[after].next
     if behind == NONE and port.head != NONE:  # which is first no more
@@ -108,8 +121,8 @@ def _enqueue(st: State, port_number: int, entry: int) -> None:
 
 
 @kernel
-def _order(st: State, entry: int) -> float:
-    """What goes first at a port that does not serve in the order of arrival: the least."""
+def _queue_key(st: State, entry: int) -> float:
+    """Return the sort key of an entry at a port without first-in first-out order."""
     if st.wires.settings.queue == QueueOrder.PRIORITY:
         return -float(st.flows[st.entries[entry].flow].priority)
     return float(st.phases[operators.phase_of(st, entry)].size)
@@ -138,12 +151,12 @@ def _is_free(st: State, port: int) -> bool:
 
 
 @kernel
-def _first_to_pass(st: State, head: int) -> int:
-    """The entry of a free port's queue with this head that passes others; or NONE."""
+def _find_passing(st: State, head: int) -> int:
+    """Return the first entry behind ``head`` that may pass the blocked ones, or NONE."""
     entry, busy = long(head), NONE  # and the line that was last seen to be busy
     while entry != NONE:
         number = operators.line_of(st, entry)
-        if number != busy and _are_free(st, entry):
+        if number != busy and _ports_are_free(st, entry):
             break
         busy, entry = number, long(st.entries[entry].next)
     if entry == NONE or _heads_all(st, head):  # in this order: few ports tell that some are busy
@@ -157,8 +170,7 @@ def _first_to_pass(st: State, head: int) -> int:
 
 @kernel
 def _heads_all(st: State, entry: int) -> bool:
-    """Whether the job is first at all its ports; before a message from point to point there are
-    only others."""
+    """Return whether a job is first at all its ports."""
     number = operators.line_of(st, entry)
     if number == NONE:
         return True
@@ -170,8 +182,8 @@ def _heads_all(st: State, entry: int) -> bool:
 
 
 @kernel
-def _are_free(st: State, entry: int) -> bool:
-    """Whether all ports of a job are; the one that is looked at is."""
+def _ports_are_free(st: State, entry: int) -> bool:
+    """Return whether all ports of a job are free."""
     number = operators.line_of(st, entry)
     if number == NONE:
         return True
@@ -185,10 +197,9 @@ def _are_free(st: State, entry: int) -> bool:
 
 @kernel
 def _can_pass(st: State, entry: int) -> bool:
-    """Whether the job could start, since whatever heads its queues must wait for others; nobody
-    passes over a message from point to point."""
+    """Return whether a job is free to start and every head of its queues is blocked elsewhere."""
     number = operators.line_of(st, entry)
-    if number == NONE or not _are_free(st, entry):
+    if number == NONE or not _ports_are_free(st, entry):
         return False
     line = st.plans.lines[number]
     for i in range(line.start, line.start + line.size):
@@ -199,7 +210,7 @@ def _can_pass(st: State, entry: int) -> bool:
 
 @kernel
 def _is_first_to_pass(st: State, entry: int) -> bool:
-    """Whether no job that is before it in one of its queues could start as well."""
+    """Return whether no earlier job in any of its queues could start as well."""
     line = st.plans.lines[operators.line_of(st, entry)]
     for i in range(line.start, line.start + line.size):
         other = long(st.wires.ports[st.line_ports[i]].head)
@@ -217,12 +228,12 @@ def _start(st: State, entry: int) -> None:
     if number == NONE:
         lane = long(port)
         while st.wires.ports[lane].serving != NONE:
-            lane += n_ports_of(st)
+            lane += count_ports(st)
         _serve(st, lane, entry)
         put(st.sending, lane)
         return
     line = st.plans.lines[number]
-    of = st.plans.of[number, st.phases[operators.phase_of(st, entry)].kind]
+    of = st.plans.line_plans[number, st.phases[operators.phase_of(st, entry)].kind]
     if of.reductions < of.reductions_end:
         put(st.sending, port)
     first = _free_lane(st, number)
@@ -234,28 +245,32 @@ def _start(st: State, entry: int) -> None:
 
 
 @inlined
-def n_ports_of(st: State) -> int:
-    """How many ports there are; a lane is as many records."""
+def count_ports(st: State) -> int:
+    """Return the number of ports, which is the number of records of each lane."""
     return len(st.accounts.ranks) * st.wires.settings.n_dims
 
 
 @kernel
 def _free_lane(st: State, number: int) -> int:
-    """The first record of the first lane that is idle at all ports of a line; the last one is."""
+    """Return the first record of the first lane that is idle at all ports of a line."""
     line, first = st.plans.lines[number], 0
     i = long(line.start)
     while i < line.start + line.size:
         if st.wires.ports[first + st.line_ports[i]].serving == NONE:
             i += 1
         else:
-            first, i = first + n_ports_of(st), long(line.start)
+            first, i = first + count_ports(st), long(line.start)
     return first
 
 
 @kernel
 def _serve(st: State, number: int, entry: int) -> None:
-    """A port serves an entry of its queue in a lane."""
-    lane, n_dims, now = st.wires.ports[number], st.wires.settings.n_dims, now_of(st.wires.clock)
+    """Let a port serve an entry of its queue in a lane."""
+    lane, n_dims, now = (
+        st.wires.ports[number],
+        st.wires.settings.n_dims,
+        current_time(st.wires.clock),
+    )
     place = long(lane.place)
     lane.serving, lane.late, lane.started = entry, st.entries[entry].late, now
     st.wires.ports[place].newest = number
@@ -270,47 +285,48 @@ def _leave_queue(st: State, port_number: int, entry: int) -> None:
     before, at = NONE, long(port.head)
     while at != entry:
         before, at = at, long(st.entries[at].next)
-    take_behind(port, st.entries, before, entry)
+    take_after(port, st.entries, before, entry)
     if port.last_message == entry:
         port.last_message = NONE
 
 
 @inlined
 def _count_in_last(st: State, port_number: int, more: int) -> None:
-    """Count what the last of several lanes serves: there must be an idle one beside it."""
-    is_last = port_number >= len(st.wires.ports) - n_ports_of(st)
+    """Count the phases in the last lane; a further lane must stay idle."""
+    is_last = port_number >= len(st.wires.ports) - count_ports(st)
     if is_last and st.wires.settings.lanes:
         st.wires.clock.counts[0].in_last += more
 
 
 @kernel
-def has_left(st: State, place: int) -> None:
-    """The last byte of a message has left a port, which may free it."""
+def note_departure(st: State, place: int) -> None:
+    """Count a message whose last byte has left a port; the last one frees the port."""
     port = st.wires.ports[place]
     port.leaving -= 1
     if port.leaving == 0:
         port.newest = NONE
         _touch_port(st, place)
-        touch(st.wires.clock)
+        request_settling(st.wires.clock)
 
 
 @kernel
 def count_down(st: State, port_number: int, late: int, delay: int) -> None:
-    """One of the things has happened that a member has to do for its phase, ``late``: a strand has
-    ended, a message has left or, from a switch, arrived.  After the last one it is done, ``delay``
-    later than the latest."""
+    """Count one completed task of a member, ``late`` by some ps.
+
+    A task is a strand that ended, or a message that left or, from a switch, arrived.  The last task
+    finishes the phase, ``delay`` after the latest.
+    """
     port = st.wires.ports[port_number]
     port.late = max(port.late, late)
     port.open -= 1
     if port.open == 0:
-        finish(st, port_number, sum_of(port.late, delay))
+        finish(st, port_number, add_times(port.late, delay))
 
 
 @kernel
 def finish(st: State, port_number: int, late: int) -> None:
-    """The bytes of what a lane of a port serves have been sent, received and reduced; its entry
-    moves on."""
-    lane, now = st.wires.ports[port_number], now_of(st.wires.clock)
+    """Finish the phase in a lane of a port, and move its entry on."""
+    lane, now = st.wires.ports[port_number], current_time(st.wires.clock)
     place, n_dims = long(lane.place), st.wires.settings.n_dims
     rank, dim = place // n_dims, place % n_dims
     entry = long(lane.serving)
@@ -322,8 +338,8 @@ def finish(st: State, port_number: int, late: int) -> None:
     _touch_port(st, place)
     if st.wires.settings.record:
         note_span(st.wires, lane.started, now, ~place, entry)
-    touch(st.wires.clock)
-    if operators.is_crossing(st, entry) or operators.enter(
+    request_settling(st.wires.clock)
+    if operators.is_crossing(st, entry) or operators.enter_phase(
         st, entry, st.entries[entry].phase + 1, late
     ):
         member = long(st.entries[entry].member)
@@ -333,19 +349,18 @@ def finish(st: State, port_number: int, late: int) -> None:
 
 @kernel
 def _end_in_time(st: State, member: int) -> None:
-    """All of a member's chunks are through; its part ends when their latencies, which are counted
-    apart from the bytes, have passed, too."""
-    part, now = st.parts[member], now_of(st.wires.clock)
+    """Plan the end of a member's part for when the latencies of its chunks have passed."""
+    part, now = st.parts[member], current_time(st.wires.clock)
     if part.due == now:
         end_part(st, member)
     else:
         book_latencies(st.accounts, part.rank, part.dim, BEGINS, now)
-        later(st.wires.clock, part.due - now, ARRIVE, member)
+        plan_later(st.wires.clock, part.due - now, ARRIVE, member)
 
 
 @kernel
-def arrive(st: State, member: int) -> None:
-    """The latencies have passed that a member of a flow was late by; its part ends now."""
+def end_latencies(st: State, member: int) -> None:
+    """End a member's part of a flow after its latencies."""
     part = st.parts[member]
-    book_latencies(st.accounts, part.rank, part.dim, ENDS, now_of(st.wires.clock))
+    book_latencies(st.accounts, part.rank, part.dim, ENDS, current_time(st.wires.clock))
     end_part(st, member)

@@ -1,9 +1,8 @@
-"""Runs the network kernel, and says what happened.
+"""Run the network kernel and collect its results.
 
-Of a program that folds (:mod:`engine.kernels.messages.folding`) one rank is simulated for all that
-are alike.  Where the order in which two messages ask for a link at the same instant would decide,
-it does not tell how it is for the others: the run says so (:mod:`engine.kernels.network.clock`),
-and all ranks are simulated.
+Of a program that folds (:mod:`engine.kernels.messages.folding`) one rank per equivalence class is
+simulated.  Where the order of two simultaneous requests for a link would matter, the folded run
+reports a tie (:mod:`engine.kernels.network.clock`), and all ranks are simulated.
 """
 
 import dataclasses
@@ -18,7 +17,7 @@ from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kernels.carriers import Traffic
 from dimsweep.engine.kernels.carriers.carrier import fabric_of
 from dimsweep.engine.kernels.core.tables import NONE
-from dimsweep.engine.kernels.messages.folding import Folding, folding_of
+from dimsweep.engine.kernels.messages.folding import Folding, find_folding
 from dimsweep.engine.kernels.messages.phases import may_suspend
 from dimsweep.engine.kernels.messages.program import (
     LinkAccount,
@@ -27,7 +26,7 @@ from dimsweep.engine.kernels.messages.program import (
     OperatorSpan,
     PhaseSpan,
     Span,
-    check_number,
+    check_message_count,
     check_ranks,
     links_to_watch,
     measures_by_rank,
@@ -41,7 +40,7 @@ from dimsweep.engine.kernels.network import clock
 from dimsweep.engine.kernels.network import state as st
 from dimsweep.engine.kernels.network.carrying import CARRIERS, Packets
 from dimsweep.engine.kernels.network.kernel import run
-from dimsweep.engine.kernels.network.setup import How, enlarged, new_state
+from dimsweep.engine.kernels.network.setup import RunOptions, enlarge_state, new_state
 from dimsweep.engine.kinds import Fidelity
 from dimsweep.engine.lower.program import Floats, Program, Table
 from dimsweep.engine.network.graph import Network
@@ -50,8 +49,7 @@ _CARRIED = {fidelity: number for number, fidelity in enumerate(CARRIERS)}  # Set
 
 
 class MessageRunner:
-    """Runs a program at many points, message by message: what is the same at all of them is worked
-    out once.
+    """Runs a program at many points, message by message; the preparation is done once.
 
     :func:`engine.kernels.reference.run_on_simpy` is its witness.
 
@@ -94,20 +92,22 @@ class MessageRunner:
         packets = Packets(program, network, tables, watched) if by_packets else None
         folds = fold and not carried and not record and not may_suspend(program)
         folding = self._folding if folds else None
-        state, n_simulated = _folded(folding, program, network) if folding else (None, None)
+        state, n_simulated = _run_folded(folding, program, network) if folding else (None, None)
         if state is None:
-            new = new_state(program, tables, network, How(carried, record))
-            state = _finished(program, network, new, packets)
+            new = new_state(program, tables, network, RunOptions(carried, record))
+            state = _finish(program, network, new, packets)
         traffic = _traffic(program, state, packets) if carried else None
         run = _result(program, network, tables, state, traffic)
         return dataclasses.replace(run, recorded=record, n_simulated=n_simulated)
 
     def inputs(self) -> Iterator[Any]:
-        """All that a run at the program's own point depends on: links, the state before anything
-        has happened and, of packets, how they are made, sent and marked."""
+        """Yield all inputs of a run at the program's own point.
+
+        These are the links, the initial state and, for packets, their settings.
+        """
         program, network, model = self.program, self._network, self.program.communication.network
         yield network.links
-        yield new_state(program, self._tables, network, How(_CARRIED[self.fidelity]))
+        yield new_state(program, self._tables, network, RunOptions(_CARRIED[self.fidelity]))
         if self.fidelity is Fidelity.PACKET:
             fabric = fabric_of(network, model)
             yield model.packets, model.routing, model.seed, fabric, self._tables.ends
@@ -122,7 +122,7 @@ class MessageRunner:
 
     @cached_property
     def _folding(self) -> Folding | None:
-        return folding_of(self.program, self._network, self._tables)
+        return find_folding(self.program, self._network, self._tables)
 
 
 def run_messages(
@@ -133,15 +133,17 @@ def run_messages(
     watch: Collection[str] = (),
     fold: bool = True,
 ) -> MessageRun:
-    """Simulate the program at its own point, message by message (see :class:`MessageRunner`, which
-    whoever asks for more points later keeps)."""
+    """Simulate the program at its own point, message by message.
+
+    To simulate more points of one program, keep a :class:`MessageRunner`.
+    """
     return MessageRunner(program, fidelity).run(record=record, watch=watch, fold=fold)
 
 
 def _result(
     program: Program, network: Network, tables: Tables, state: st.State, traffic: Traffic | None
 ) -> MessageRun:
-    """The result of a run that has finished."""
+    """Return the result of a finished run."""
     end = int(state.accounts.ranks["end"].max())
     return MessageRun(
         program=program,
@@ -157,51 +159,53 @@ def _result(
     )
 
 
-def _executed(state: st.State, packets: Packets | None = None) -> tuple[st.State, int]:
-    """A run from its beginning: the state in which it ends, and its outcome."""
+def _execute(state: st.State, packets: Packets | None = None) -> tuple[st.State, int]:
+    """Run a state to its end, enlarging it as needed; return the final state and the outcome."""
     while (outcome := run(state)) in (clock.FULL, clock.CARRY):
         if outcome == clock.FULL:
-            state = enlarged(state)
+            state = enlarge_state(state)
         elif packets is not None:
-            packets.go_on(state)
+            packets.carry(state)
     return state, outcome
 
 
-def _finished(
+def _finish(
     program: Program, network: Network, state: st.State, packets: Packets | None
 ) -> st.State:
-    """The state in which a run ends.  Raises :class:`DimsweepError` for what cannot finish."""
-    state, outcome = _executed(state, packets)
+    """Run a state to its end; raise :class:`DimsweepError` if it cannot finish."""
+    state, outcome = _execute(state, packets)
     if outcome == clock.TOO_LONG:
         raise too_long_error()
     if outcome == clock.TOO_MANY:
         n_messages = int(state.wires.clock.counts["n_messages"][0])
-        check_number(n_messages, program.communication.network)
+        check_message_count(n_messages, program.communication.network)
     if outcome == clock.STUCK:
-        raise _stuck(program, network, state)
+        raise _stuck_error_of(program, network, state)
     return state
 
 
-def _folded(
+def _run_folded(
     folding: Folding, program: Program, network: Network
 ) -> tuple[st.State, int] | tuple[None, None]:
-    """The state in which a run of all ranks at the program's point ends, and how many of them were
-    simulated; None where ties decide, or it does not finish."""
+    """Run the folded program; return the final state and the number of ranks simulated.
+
+    Return (None, None) where ties decide, or it does not finish.
+    """
     point = dataclasses.replace(
         folding.program, bandwidth=program.bandwidth, latency=program.latency
     )
-    new = new_state(point, folding.tables, network, How(folded=folding.links))
-    state, outcome = _executed(new)
+    new = new_state(point, folding.tables, network, RunOptions(folded=folding.links))
+    state, outcome = _execute(new)
     counts = state.wires.clock.counts
     n_messages = folding.n_sheets * int(counts["n_messages"][0])
     if outcome != clock.FINISHED or n_messages > program.communication.network.max_messages:
         return None, None
     counts["n_messages"] = n_messages
-    return _unfolded(folding, state), folding.n_ranks
+    return _unfold(folding, state), folding.n_ranks
 
 
-def _unfolded(folding: Folding, state: st.State) -> st.State:
-    """How all ranks, operators and links have ended."""
+def _unfold(folding: Folding, state: st.State) -> st.State:
+    """Expand the state of a folded run to all ranks, operators and links."""
     links = np.append(state.wires.links, np.zeros(1, st.LINK))  # the last: nothing crosses it
     return state._replace(
         accounts=st.Accounts._make(table[folding.rank_of] for table in state.accounts),
@@ -211,7 +215,7 @@ def _unfolded(folding: Folding, state: st.State) -> st.State:
 
 
 def _traffic(program: Program, state: st.State, packets: Packets | None) -> Traffic:
-    """What became of the messages that were carried."""
+    """Return the start and the arrival of each carried message."""
     messages = state.wires.messages[: state.wires.clock.counts["n_messages"][0]]
     members = state.flows["member_start"][state.entries["flow"][messages["entry"]]]
     nodes, which = np.unique(state.parts["node"][members], return_inverse=True)
@@ -236,7 +240,7 @@ def _measures(accounts: st.Accounts) -> Measures:
 
 
 def _name(program: Program, state: st.State, entry: int) -> str:
-    """What an entry, or ~ a node, belongs to."""
+    """Return the name of the operator of an entry, or of ~ a node."""
     if entry < 0:
         return program.names.node[~entry]
     flow = state.flows[state.entries["flow"][entry]]
@@ -252,7 +256,8 @@ def _links(
         spans[span["place"]].append(Span(int(span["start"]), int(span["end"]), name))
     columns = (state.wires.links[name].tolist() for name in ("n_bytes", "busy", "longest"))
     return tuple(
-        LinkAccount.by(end, *each) for each in zip(network.links, *columns, spans, strict=True)
+        LinkAccount.from_totals(end, *each)
+        for each in zip(network.links, *columns, spans, strict=True)
     )
 
 
@@ -274,7 +279,7 @@ def _spans(state: st.State, *, of_ports: bool) -> Table:
     return spans[(spans["place"] < 0) == of_ports]
 
 
-def _stuck(program: Program, network: Network, state: st.State) -> DimsweepError:
+def _stuck_error_of(program: Program, network: Network, state: st.State) -> DimsweepError:
     runs = {i: node for i, node in enumerate(state.streams["node"].tolist()) if node != NONE}
     blocked = [
         f"{link.name}: a message of {_name(program, state, state.wires.parcels['entry'][parcel])!r}"

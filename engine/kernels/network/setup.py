@@ -1,4 +1,4 @@
-"""A run before anything has happened, and with more room when its tables are full."""
+"""Set up the state of a run, and enlarge it when its tables are full."""
 
 from typing import Any, NamedTuple
 
@@ -7,16 +7,16 @@ import numpy as np
 from dimsweep.engine.cluster.network_model import NetworkModel
 from dimsweep.engine.kernels.carriers.carrier import plain_fabric
 from dimsweep.engine.kernels.core.accounts import Servers, n_servers
-from dimsweep.engine.kernels.core.agenda import enlarged_agenda, new_agenda
+from dimsweep.engine.kernels.core.agenda import enlarge_agenda, new_agenda
 from dimsweep.engine.kernels.core.compiling import UNUSED
-from dimsweep.engine.kernels.core.queues import new_free_table, new_worklist, with_more_free
-from dimsweep.engine.kernels.core.tables import LONGEST, NONE, ragged, with_room
-from dimsweep.engine.kernels.flow.shares import limits_of
-from dimsweep.engine.kernels.flow.tables import Flows, new_tables, with_slots
+from dimsweep.engine.kernels.core.queues import double_table, new_free_table, new_worklist
+from dimsweep.engine.kernels.core.tables import LONGEST, NONE, grow_table, ragged_positions
+from dimsweep.engine.kernels.flow.shares import find_limits
+from dimsweep.engine.kernels.flow.tables import Flows, add_slots, new_tables
 from dimsweep.engine.kernels.messages.phases import may_suspend
 from dimsweep.engine.kernels.messages.records import Io, Plans
-from dimsweep.engine.kernels.messages.routes import least_room, n_parts, rooms_of
-from dimsweep.engine.kernels.messages.tables import Tables, firsts, latencies_of
+from dimsweep.engine.kernels.messages.routes import buffer_rooms, minimum_room, n_parts
+from dimsweep.engine.kernels.messages.tables import Tables, first_indices, latencies_of
 from dimsweep.engine.kernels.network import state as st
 from dimsweep.engine.kernels.network.carrying import BY_FLOWS, BY_LINKS, BY_PACKETS
 from dimsweep.engine.kernels.packet.inputs import check_fabric
@@ -27,31 +27,30 @@ from dimsweep.engine.network.graph import Network
 from dimsweep.engine.records import new_table
 from dimsweep.engine.units import PICOSECONDS
 
-_SAME = ("duration", "kind", "stream", "key", "flow", "tally", "service")  # of nodes
+_COPIED = ("duration", "kind", "stream", "key", "flow", "tally", "service")  # of nodes
 _PARCELS = 1024  # to begin with, beside those that one step may take
 _NO_ROWS = np.zeros(0, UNUSED)  # where messages are never suspended
 _BUCKETS = 12  # of the calendar that the longest message takes, as a power of two
 
 
-class How(NamedTuple):
-    """How a program is run: who carries messages, whether what happens is recorded, and, if ranks
-    are folded, which links are left."""
+class RunOptions(NamedTuple):
+    """Options of a run: carrier, recording, and the links of a folded program."""
 
     carried: int = BY_LINKS
     record: bool = False
     folded: Longs | None = None
 
 
-def new_state(program: Program, tables: Tables, network: Network, how: How) -> st.State:
-    """Everything at the program's point, before anything has happened.
+def new_state(program: Program, tables: Tables, network: Network, how: RunOptions) -> st.State:
+    """Return the initial state of a run at the program's point.
 
-    Raises :class:`DimsweepError` for a link that leads one way only, if flows carry messages.
+    Raises :class:`DimsweepError` for a one-way link if flows carry messages.
     """
     s, flows = program.structure, tables.flows
     n_ranks, n_dims, n_nodes = s.shape.n_classes, s.shape.n_dims, len(s.nodes)
     times, n_entries = times_of(program), int((flows["n_members"] * flows["chunks"]).sum())
     wires = _new_wires(program, tables, network, times, how)
-    strand_ports, strand_numbers = ragged(np.tile(tables.n_strands, n_ranks))
+    strand_ports, strand_numbers = ragged_positions(np.tile(tables.n_strands, n_ranks))
     return st.State(
         wires=wires,
         plans=tables.plans,
@@ -86,11 +85,11 @@ def new_state(program: Program, tables: Tables, network: Network, how: How) -> s
 
 
 def _new_wires(
-    program: Program, tables: Tables, network: Network, times: PhaseTimes, how: How
+    program: Program, tables: Tables, network: Network, times: PhaseTimes, how: RunOptions
 ) -> st.Wires:
     s, model, carried = program.structure, program.communication.network, how.carried
     links = _new_links(network, model, how)
-    settings = _settings(program, _need(tables, times, s, model, how), how)
+    settings = _settings(program, _parcels_per_step(tables, times, s, model, how), how)
     n_parcels = _PARCELS + settings.need
     n_suspendable = n_parcels if settings.suspends else 0
     routes = _routes_at(tables, links, carried=carried)
@@ -99,7 +98,7 @@ def _new_wires(
     ring = new_ring(agenda + settings.burst)
     plans = new_table(2 * n_suspendable, st.PLAN, at=NONE) if n_suspendable else _NO_ROWS
     clock = st.Clock(
-        agenda=new_agenda(agenda, _shift(times, links)),
+        agenda=new_agenda(agenda, _bucket_shift(times, links)),
         ring=ring,
         counts=new_table(
             1, st.COUNTS, settling=1, parcels=(0, n_parcels), feeds=(0, n_suspendable)
@@ -126,7 +125,7 @@ def _new_wires(
 
 
 def _new_worklists(s: Structure, n_entries: int) -> dict[str, Any]:
-    """Those of an instant; what waits for nothing is ready."""
+    """Return the worklists of an instant; nodes without predecessors are ready."""
     n_ranks, n_nodes = s.shape.n_classes, len(s.nodes)
     n_ports = n_ranks * s.shape.n_dims
     rooms = {
@@ -142,14 +141,14 @@ def _new_worklists(s: Structure, n_entries: int) -> dict[str, Any]:
 
 
 def _line_ports(plans: Plans, n_dims: int) -> Ints:
-    """The ports of the ranks of all lines, each into the line's dimension."""
+    """Return the ports of the ranks of all lines, each into the line's dimension."""
     dims = np.zeros(len(plans.lines), np.int32)
     _, dim, _ = np.nonzero(plans.places["line"] != NONE)
     dims[plans.places["line"][plans.places["line"] != NONE]] = dim
     return plans.line_ranks * n_dims + np.repeat(dims, plans.lines["size"])
 
 
-def _settings(program: Program, need: int, how: How) -> st.Settings:
+def _settings(program: Program, need: int, how: RunOptions) -> st.Settings:
     s, model = program.structure, program.communication.network
     return st.Settings(
         packet=float(model.packet_limit),
@@ -183,36 +182,41 @@ def _new_ports(tables: Tables, n_ranks: int) -> Table:
         head=NONE,
         tail=NONE,
         last_message=NONE,
-        strands=firsts(tables.n_strands, n_ranks).ravel(),
-        slots=firsts(tables.n_slots, n_ranks).ravel(),
+        strands=first_indices(tables.n_strands, n_ranks).ravel(),
+        slots=first_indices(tables.n_slots, n_ranks).ravel(),
         window=(NONE, NONE),
     )
 
 
-def _need(tables: Tables, times: PhaseTimes, s: Structure, model: NetworkModel, how: How) -> int:
-    """How many parcels one step may take: all messages of a round, each in as many parts as it may
-    be, one more for a message from point to point, and one that gives room back."""
+def _parcels_per_step(
+    tables: Tables, times: PhaseTimes, s: Structure, model: NetworkModel, how: RunOptions
+) -> int:
+    """Return the maximum number of parcels that one step takes.
+
+    These are all messages of a round, each in its number of parts, one for a point-to-point
+    message, and one that returns room.
+    """
     largest = max(
         float(times.phases["n_bytes"].max(initial=0.0)) * max(tables.largest, 1.0),
         float(s.forms["n_bytes"].max(initial=0.0)),
     )
-    parts = 1 if how.carried else n_parts(largest, least_room(tables.routes["room"].tolist()))
+    parts = 1 if how.carried else n_parts(largest, minimum_room(tables.routes["room"].tolist()))
     gates = tables.gates
     feeds = gates["expected"] * (gates["launch_end"] - gates["launch"])  # of what comes to a gate
     return min(tables.n_sends * parts, model.max_messages + 1) + int(feeds.max(initial=0)) + 2
 
 
-def _shift(times: PhaseTimes, links: Table) -> int:
-    """How long a bucket of the calendar is, as a power of two."""
+def _bucket_shift(times: PhaseTimes, links: Table) -> int:
+    """Return the base-2 logarithm of the width of a calendar bucket (ps)."""
     longest = float(times.phases["n_bytes"].max(initial=0.0))
     longest *= float(links["per_byte"].max(initial=0.0))
     return max(0, int(min(longest, LONGEST)).bit_length() - _BUCKETS)
 
 
-def _new_links(network: Network, model: NetworkModel, how: How) -> Table:
-    """All links, or those that are left, with their buffers unless something else carries."""
+def _new_links(network: Network, model: NetworkModel, how: RunOptions) -> Table:
+    """Return the table of links, or of the kept ones; carried messages need no buffers."""
     kept = range(len(network.links)) if how.folded is None else how.folded.tolist()
-    all_rooms, links = rooms_of(network, model), [network.links[i] for i in kept]
+    all_rooms, links = buffer_rooms(network, model), [network.links[i] for i in kept]
     rooms = [NONE if how.carried else all_rooms[i] for i in kept]
     return new_table(
         len(links),
@@ -229,7 +233,7 @@ def _new_links(network: Network, model: NetworkModel, how: How) -> Table:
 
 
 def _routes_at(tables: Tables, links: Table, *, carried: int) -> Table:
-    """The routes with their latencies at this point; what is carried knows no buffers."""
+    """Return the routes with their latencies at this point."""
     routes = tables.routes.copy()
     if carried:
         routes["room"] = NONE
@@ -250,12 +254,12 @@ def _routes_at(tables: Tables, links: Table, *, carried: int) -> Table:
 
 
 def new_ring(n: int) -> Ints:
-    """Room for ``n`` events of an instant, and as many again."""
+    """Return a ring with room for 2 ``n`` events of an instant."""
     return np.zeros(1 << (2 * n).bit_length(), np.int32)
 
 
 def _launches(tables: Tables, links: Table) -> Table:
-    """The launches with the latencies of targets at this point."""
+    """Return the launches with the latencies to their targets at this point."""
     launches, latency = tables.launches.copy(), links["latency"]
     up = latencies_of(tables.ways_up, latency, len(tables.reductions))
     ends = np.flatnonzero((launches["reduction"] != NONE) & (launches["target"] != NONE))
@@ -265,10 +269,10 @@ def _launches(tables: Tables, links: Table) -> Table:
 
 
 def _new_nodes(nodes: Table, at_edge: Table) -> Table:
-    """The program's nodes, before any of them is ready; some access memory ``at_edge``."""
+    """Return the table of nodes; those ``at_edge`` access memory at an interconnect's edge."""
     io = np.full(len(nodes), NONE, np.int32)
     io[at_edge] = np.arange(len(at_edge))
-    same = {name: nodes[name] for name in _SAME}
+    same = {name: nodes[name] for name in _COPIED}
     return new_table(
         len(nodes),
         st.NODE,
@@ -285,7 +289,7 @@ def _new_nodes(nodes: Table, at_edge: Table) -> Table:
 
 
 def _phases(s: Structure, times: PhaseTimes) -> Table:
-    """What phases are at this point."""
+    """Return the table of phases at this point."""
     own = {name: times.phases[name] for name in ("n_bytes", "size", "dim")}
     steps = np.maximum(times.phases["steps"], 0)
     kinds = s.phase_steps["kind"][steps] if len(s.phase_steps) else 0
@@ -293,10 +297,9 @@ def _phases(s: Structure, times: PhaseTimes) -> Table:
 
 
 def _new_flows(network: Network, tables: Tables, n_parcels: int, routes: Table) -> Flows:
-    """A flow for each parcel, if they are carried by flows; ``routes`` are told which of their
-    links may limit one, and these come first.
+    """Return a flow for each parcel if flows carry them, and mark limiting links in ``routes``.
 
-    Raises :class:`DimsweepError` for a link that leads one way only.
+    Raises :class:`DimsweepError` for a one-way link.
     """
     if not n_parcels:
         return new_tables([], tables.hops, tables.shares)
@@ -304,36 +307,36 @@ def _new_flows(network: Network, tables: Tables, n_parcels: int, routes: Table) 
     check_fabric(fabric)
     starts, ends = (routes[name].astype(np.int64) for name in ("start", "end"))
     capacity = np.array([port.rate for port in fabric.ports], np.float64)
-    limits = limits_of(starts, ends, tables.hops, tables.shares, capacity)
+    limits = find_limits(starts, ends, tables.hops, tables.shares, capacity)
     routes["limits"] = limits.ends
     longest = int((limits.ends - starts).max(initial=0))
     return new_tables(fabric.ports, limits.hops, limits.shares, n_parcels, longest)
 
 
-def enlarged(state: st.State) -> st.State:
-    """The same run with room for twice as much of what was short."""
+def enlarge_state(state: st.State) -> st.State:
+    """Return the state with twice the room in each table that is full."""
     if state.wires.clock.counts["in_last"][0] > 0:
-        state = _with_more_lanes(state)
+        state = _add_lanes(state)
     wires = state.wires
     settings, counts = wires.settings, wires.clock.counts[0]
     if counts["parcels"]["left"] < settings.need:
-        wires = _with_more_parcels(wires)
+        wires = _add_parcels(wires)
     if settings.suspends and counts["feeds"]["left"] < settings.need:
-        wires = wires._replace(feeds=with_more_free(counts["feeds"], wires.feeds))
+        wires = wires._replace(feeds=double_table(counts["feeds"], wires.feeds))
     if settings.record:
-        wires = wires._replace(spans=with_room(wires.spans, counts["n_spans"] + settings.need))
+        wires = wires._replace(spans=grow_table(wires.spans, counts["n_spans"] + settings.need))
     if settings.carried:
-        messages = with_room(wires.messages, counts["n_messages"] + settings.need)
+        messages = grow_table(wires.messages, counts["n_messages"] + settings.need)
         wires = wires._replace(messages=messages)
-    clock = _with_more_events(wires.clock, settings.burst + int(counts["under_way"]))
+    clock = _add_events(wires.clock, settings.burst + int(counts["under_way"]))
     return state._replace(wires=wires._replace(clock=clock))
 
 
-def _with_more_events(clock: st.Clock, burst: int) -> st.Clock:
-    """Room for what a step may plan, later and in this instant, if there is too little."""
+def _add_events(clock: st.Clock, burst: int) -> st.Clock:
+    """Return the clock with room for the events of a step."""
     agenda, ring, counts = clock.agenda, clock.ring, clock.counts[0]
     while agenda.counts["free"]["left"][0] < burst:
-        agenda = enlarged_agenda(agenda)
+        agenda = enlarge_agenda(agenda)
     planned = int(counts["ring_end"] - counts["ring"])
     if planned + len(agenda.events) + burst <= len(ring):
         return clock._replace(agenda=agenda)
@@ -349,12 +352,12 @@ def _with_more_events(clock: st.Clock, burst: int) -> st.Clock:
     return clock._replace(agenda=agenda, ring=more, numbers=numbers)
 
 
-def _with_more_parcels(wires: st.Wires) -> st.Wires:
-    """Twice as many parcels, and what each of them has."""
+def _add_parcels(wires: st.Wires) -> st.Wires:
+    """Return the wires with twice as many parcels."""
     clock, before = wires.clock, len(wires.parcels)
-    parcels = with_more_free(clock.counts[0]["parcels"], wires.parcels)
+    parcels = double_table(clock.counts[0]["parcels"], wires.parcels)
     if wires.settings.carried == BY_FLOWS:
-        return wires._replace(parcels=parcels, flows=with_slots(wires.flows, len(parcels)))
+        return wires._replace(parcels=parcels, flows=add_slots(wires.flows, len(parcels)))
     if not wires.settings.suspends:
         return wires._replace(parcels=parcels)
     more = len(parcels) - before
@@ -365,8 +368,8 @@ def _with_more_parcels(wires: st.Wires) -> st.Wires:
     return wires._replace(parcels=parcels, crossings=crossings, clock=clock)
 
 
-def _with_more_lanes(state: st.State) -> st.State:
-    """Twice as many lanes, the new ones idle."""
+def _add_lanes(state: st.State) -> st.State:
+    """Return the state with twice as many lanes; the new ones are idle."""
     ports, strands, slots = state.wires.ports, state.strands, state.slots
     more, more_strands = ports.copy(), strands.copy()
     more["serving"] = NONE

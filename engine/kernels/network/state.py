@@ -1,4 +1,4 @@
-"""Everything that a run of the network kernel reads and changes, in typed arrays.
+"""The typed tables that a run of the network kernel reads and changes.
 
 Words, beside those of :mod:`engine.kernels.messages`: an *entry* is a member's part of a chunk, or
 a message from point to point; a *parcel* is a message, or a part of one, on its way; a *lane* is
@@ -8,7 +8,7 @@ Times are ps.
 
 from typing import NamedTuple
 
-from dimsweep.engine.kernels.core.accounts import ACCESS, ACCOUNT, OF_PORT, Servers
+from dimsweep.engine.kernels.core.accounts import ACCESS, ACCOUNT, PORT_ACCOUNT, Servers
 from dimsweep.engine.kernels.core.agenda import Agenda
 from dimsweep.engine.kernels.core.queues import POOL, QUEUE, Worklist
 from dimsweep.engine.kernels.flow.tables import Flows
@@ -70,13 +70,13 @@ PARCEL = record(
     first="i4",  # of its hops, in Wires.hops; before it sets out, its route
     hop="i4",  # where it is
     last="i4",
-    what="i4",
+    kind="i4",
     port="i4",  # of the sender; NONE for a switch
     strand="i4",  # of the receiver
     slot="i4",  # of the receiver; of what is SWITCHED or a PIECE, its LAUNCH
-    whole="i4",  # the parcel that counts the parts
+    message="i4",  # the parcel that counts the parts
     leaving="i4",  # parts that have not left; of one on one link only, see parcels.let_go
-    coming="i4",  # parts that have not arrived
+    arriving="i4",  # parts that have not arrived
     next="i4",  # in a queue, a slot, or among the free ones
     entry="i4",  # that it belongs to; of a PIECE, ~ the node
 )
@@ -202,7 +202,7 @@ TURN = record(
 SPAN = record(start="i8", end="i8", place="i4", entry="i4")
 RANK = record(**ACCOUNT, computing="i4")  # operators
 RANK_PORT = record(
-    **OF_PORT,
+    **PORT_ACCOUNT,
     busy="i8",
     bytes_sent="f8",
     last_sent="f8",  # of them
@@ -213,8 +213,7 @@ RANK_PORT = record(
 
 
 class Accounts(NamedTuple):
-    """What ranks do with their time (:mod:`engine.kernels.network.operators`): R ranks, D
-    dimensions, L tallies."""
+    """Time accounts of all ranks: R ranks, D dimensions, L tallies."""
 
     ranks: Table  # (R,) of RANK
     ports: Table  # (R, D) of RANK_PORT
@@ -222,7 +221,7 @@ class Accounts(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """What happens when."""
+    """The planned events of a run."""
 
     agenda: Agenda
     ring: Ints  # events of this instant; a power of two
@@ -256,7 +255,7 @@ class Settings(NamedTuple):
 
 
 class Wires(NamedTuple):
-    """Links, and what travels on them."""
+    """Links, and the parcels that travel on them."""
 
     clock: Clock
     settings: Settings
@@ -274,7 +273,7 @@ class Wires(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that a run reads and changes."""
+    """All tables that a run reads and changes."""
 
     wires: Wires
     plans: Plans

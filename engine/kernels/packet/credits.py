@@ -1,11 +1,11 @@
-"""Credits that receivers give, as Ultra Ethernet's receiver-credit congestion control has it.
+"""Credits of receivers: Ultra Ethernet's receiver-credit congestion control.
 
-A sender says with its data up to which quantum (of 256 bytes, from the flow's beginning) it wants
-credit, and the receiver tells it by credit packets up to which it may send.  A receiver's port
-gives credit at a little less than its link's rate, to the flows that want some in turn, and else
-to those that have what they want, in advance.  A sender that hears nothing begins with what a
-bandwidth-delay product and a half takes, of which the rest is void once it hears anything.  Facts
-are those of ultraethernet/uet-htsim (commit 40ccb05: UecPullPacer, UecSink, OversubscribedCC).
+With its data a sender requests credit up to a quantum (of 256 bytes, from the flow's beginning),
+and the receiver grants it by credit packets.  A receiver's port grants credit at a little less than
+its link's rate, in turn to the flows that request some, and otherwise, in advance, to flows without
+a request.  A sender starts with credit for one and a half bandwidth-delay products, of which the
+rest is void after the first answer.  The rules follow ultraethernet/uet-htsim (commit 40ccb05:
+UecPullPacer, UecSink, OversubscribedCC).
 """
 
 from typing import Any
@@ -35,28 +35,30 @@ _MOST_RISES = 30
 
 @where_used("credits", True)
 @inlined
-def has_some(r: Run, flow: int) -> bool:
-    """Whether the flow may send a packet, however large."""
+def has_credit(r: Run, flow: int) -> bool:
+    """Return whether the flow may send a packet of any size."""
     return r.credits[flow].credit > 0
 
 
 @inlined
-def _has_more(r: Run, flow: int) -> bool:
+def _has_data(r: Run, flow: int) -> bool:
     u = r.rud[flow]
     return u.n_lost > 0 or u.next < u.n_packets
 
 
 @where_used("credits")
 @kernel
-def spend(r: Run, flow: int, packet: int, new: int, lost: int) -> None:
-    """A packet that is about to leave takes credit, and says what the flow wants: credit for the
-    bytes that it has to send, ``new`` and ``lost`` ones, up to the most, divided by the flows that
-    may now send by its port."""
+def spend_credit(r: Run, flow: int, packet: int, new: int, lost: int) -> None:
+    """Charge a departing packet to the flow's credit, and write the flow's request into it.
+
+    The request covers the bytes to send, ``new`` and ``lost`` ones, up to the maximum, divided by
+    the number of flows that may now send by the port.
+    """
     c, k, f = r.credits[flow], r.packets[packet], r.flows[flow]
     sharers, p = 1, r.ports[f.port]
     for i in range(p.pairs):
         other = r.pairs[p.first_pair + i]
-        sharers += other != flow and has_some(r, other) and _has_more(r, other)
+        sharers += other != flow and has_credit(r, other) and _has_data(r, other)
     c.credit -= k.size
     k.asks |= c.credit <= 0
     wants = min(new + lost, c.most) - c.credit
@@ -64,13 +66,13 @@ def spend(r: Run, flow: int, packet: int, new: int, lost: int) -> None:
     if c.is_first and new > 0:
         wants = max(wants, mtu)
     c.target = c.heard - -int(wants / sharers) // QUANTUM
-    r.told[packet].credit = c.target
+    r.reports[packet].credit = c.target
 
 
 @where_used("credits")
 @inlined
-def hear(r: Run, flow: int) -> None:
-    """Anything has come of the receiver: what was not sent without its leave no longer may be."""
+def note_answer(r: Run, flow: int) -> None:
+    """Void the unused first credit after the first answer of the receiver."""
     c = r.credits[flow]
     c.asked = 0
     if c.is_first:
@@ -80,10 +82,10 @@ def hear(r: Run, flow: int) -> None:
 
 @where_used("credits")
 @inlined
-def take(r: Run, flow: int, packet: int) -> None:
-    """Credit has come to the sender."""
-    c, upto = r.credits[flow], r.told[packet].credit
-    hear(r, flow)
+def receive_credit(r: Run, flow: int, packet: int) -> None:
+    """Add the credit of a packet to the sender's."""
+    c, upto = r.credits[flow], r.reports[packet].credit
+    note_answer(r, flow)
     c.starved = 0
     if upto > c.heard:
         c.credit = min(c.credit + (upto - c.heard) * QUANTUM, c.most)
@@ -92,16 +94,18 @@ def take(r: Run, flow: int, packet: int) -> None:
 
 @where_used("credits", False)
 @inlined
-def waits(r: Run, flow: int) -> bool:
-    """Whether the sender waits for credit, with nothing under way."""
-    return r.credits[flow].credit <= 0 and _has_more(r, flow)
+def is_starved(r: Run, flow: int) -> bool:
+    """Return whether the sender has data to send but no credit."""
+    return r.credits[flow].credit <= 0 and _has_data(r, flow)
 
 
 @where_used("credits")
 @kernel
-def want(r: Run, flow: int, packet: int, in_any_case: bool) -> None:
-    """The receiver learns what the flow wants, and has its turn come if that is more than it was,
-    or in any case."""
+def receive_request(r: Run, flow: int, packet: int, in_any_case: bool) -> None:
+    """Update the flow's request at the receiver, and queue the flow for credit if it rose.
+
+    With ``in_any_case`` the flow is queued anyway.
+    """
     c, k, port = r.credits[flow], r.packets[packet], link_of(r, r.flows[flow].host)
     _adapt(r, port, flow)
     p = r.pacers[port]
@@ -109,17 +113,17 @@ def want(r: Run, flow: int, packet: int, in_any_case: bool) -> None:
     p.marked += k.marked and k.kind != TRIMMED
     p.trimmed += k.kind == TRIMMED
     p.far += k.kind == TRIMMED and not k.last_hop
-    upto = r.told[packet].credit
+    upto = r.reports[packet].credit
     if upto <= c.wanted and not in_any_case:
         return
     c.wanted = max(upto, c.wanted)
-    _enter(r, p.wanting, 2 * flow)
+    _enqueue_turn(r, p.wanting, 2 * flow)
     if p.number < 0:
         p.number = plan(r.agenda, r.agenda.counts[0].now, WAKE | port << KIND_BITS)
 
 
 @inlined
-def _enter(r: Run, queue: Any, turn: int) -> None:
+def _enqueue_turn(r: Run, queue: Any, turn: int) -> None:
     if r.turns[turn].waits == 0:
         r.turns[turn].waits = 1
         append(queue, r.turns, turn)
@@ -127,8 +131,8 @@ def _enter(r: Run, queue: Any, turn: int) -> None:
 
 @where_used("credits", False)
 @kernel
-def give(r: Run, port: int) -> bool:
-    """A receiver's port gives the next credit, if this is when; whether it does."""
+def give_credit(r: Run, port: int) -> bool:
+    """Grant the next credit of a receiver's port, if it is due; return whether it was."""
     p, now = r.pacers[port], r.agenda.counts[0].now
     if p.number != r.agenda.counts[0].current:
         return False
@@ -139,8 +143,8 @@ def give(r: Run, port: int) -> bool:
     turn = take_first(p.wanting, r.turns) if wanted else take_first(p.content, r.turns)
     r.turns[turn].waits = 0
     flow = turn // 2
-    n = _grant(r, port, flow, wanted)
-    _tell(r, flow)
+    n = _grant_quanta(r, port, flow, wanted)
+    _send_credit(r, flow)
     _adapt(r, port, flow)
     seconds = 8 * QUANTUM / r.flows[flow].line_rate / r.keys[0].rccc.share
     each = int(int(seconds * r.settings.ticks) / p.share)
@@ -149,40 +153,45 @@ def give(r: Run, port: int) -> bool:
 
 
 @inlined
-def _grant(r: Run, port: int, flow: int, wanted: bool) -> int:
-    """Quanta that a flow is given: what it wants, as far as one packet grants, or, where nobody
-    wants any, as much in advance until that is the most that its sender may have."""
+def _grant_quanta(r: Run, port: int, flow: int, wanted: bool) -> int:
+    """Grant credit to a flow and return the quanta.
+
+    This is the request, up to one packet's grant.  If no flow requests any, the same amount is
+    granted in advance, up to the sender's maximum.
+    """
     p, c, each = r.pacers[port], r.credits[flow], r.keys[0].rccc.grant // QUANTUM
     before = c.granted
     if wanted:
         c.granted = max(before, min(before + each, c.wanted))
         if c.wanted > c.granted:
-            _enter(r, p.wanting, 2 * flow)
+            _enqueue_turn(r, p.wanting, 2 * flow)
         else:
-            _enter(r, p.content, 2 * flow + 1)
+            _enqueue_turn(r, p.content, 2 * flow + 1)
     else:
         c.granted = before + each
         if c.wanted <= c.granted < c.wanted + c.most // QUANTUM:
-            _enter(r, p.content, 2 * flow + 1)
+            _enqueue_turn(r, p.content, 2 * flow + 1)
     return c.granted - before
 
 
 @inlined
-def _tell(r: Run, flow: int) -> None:
-    """By a credit packet; these take the ways back in turn."""
+def _send_credit(r: Run, flow: int) -> None:
+    """Send a credit packet; these take the ways back in turn."""
     f = r.flows[flow]
     packet = new_packet(r, CREDIT, flow, r.settings.ack_size)
     k = r.packets[packet]
     k.rank = f.ack_rank
     k.hop = r.ways[next_way(r, flow)].ack
-    r.told[packet].credit = r.credits[flow].granted
+    r.reports[packet].credit = r.credits[flow].granted
     append(r.ports[f.host].queue, r.packets, packet)
 
 
 @kernel
 def _adapt(r: Run, port: int, flow: int) -> None:
-    """Where a network is known to be oversubscribed a receiver looks from time to time at what came
-    marked, or trimmed elsewhere than at its link, and lowers or raises its rate."""
+    """Adapt the credit rate of a receiver in an oversubscribed network, periodically.
+
+    Packets that arrive marked, or were trimmed elsewhere than at its link, lower the rate.
+    """
     p, least, now = r.pacers[port], r.keys[0].rccc.least, r.agenda.counts[0].now
     while least < 1 and p.looks_at <= now:
         whole = p.came - p.trimmed

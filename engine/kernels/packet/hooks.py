@@ -1,9 +1,9 @@
-"""Which transport's case it is: kernels call ``hooks.on_ack`` and so on.
+"""Hooks of transports: kernels call ``hooks.on_ack`` and so on.
 
-The transports of ours are compiled together, into one kernel that asks whose case it is when it
-runs.  Another one, of a plug-in, is compiled by itself, for runs of its own: their records are of
-another type (:mod:`engine.kernels.packet.tables`), which says whose hooks are called.  What is
-compiled for ours stays as it is, whatever else is registered.
+Dimsweep's transports are compiled together, into one kernel that selects the transport at run time.
+A transport of a plug-in is compiled separately, for its own runs: their records have another type
+(:mod:`engine.kernels.packet.tables`), which selects its hooks.  Registering one does not recompile
+the others.
 """
 
 from functools import cache
@@ -22,46 +22,46 @@ def _nothing(r: Run, flow: int, which: int) -> None:
 
 
 #: What a transport does in a case that does not concern it.
-nothing: Any = _nothing
+ignore: Any = _nothing
 
-on_start = on_send = on_mark = on_ack = on_timer = on_end = nothing
+on_start = on_send = on_mark = on_ack = on_timer = on_end = ignore
 # Of transports that send again what was lost: TCP's (:class:`engine.kernels.packet.tcp.Tcp`), and,
 # but for ``grow``, those that deliver without order (:class:`engine.kernels.packet.rud.Rud`).
-grow = shrink = time_out = nothing
+grow = shrink = time_out = ignore
 OF_TCP = ("grow", "shrink", "time_out")
 
 
-class Together(NamedTuple):
+class TransportGroup(NamedTuple):
     """Transports that are compiled into one kernel."""
 
     transports: tuple[type[Transport], ...]
     version: str = ""  # of one of a plug-in: its name and the digest of its hooks
 
 
-_ours = Together(())
-_alone: dict[str, type[Transport]] = {}  # those of plug-ins, by their versions
+_ours = TransportGroup(())
+_separate: dict[str, type[Transport]] = {}  # those of plug-ins, by their versions
 
 
 def compile_together(*ours: type[Transport]) -> None:
-    """Have the hooks of all these stand for the names of this module."""
-    known = {hook: _by_type(hook, ours) for hook in (*HOOKS, *OF_TCP)}
-    globals().update(known, _ours=Together(ours))
+    """Compile the hooks of these transports into the names of this module."""
+    known = {hook: _hook_by_type(hook, ours) for hook in (*HOOKS, *OF_TCP)}
+    globals().update(known, _ours=TransportGroup(ours))
 
 
 @cache
-def together_with(transport: type[Transport]) -> Together:
-    """With which others a transport is compiled: ours with ours, and each other one alone."""
+def group_of(transport: type[Transport]) -> TransportGroup:
+    """Return the group with which a transport is compiled; a plug-in's has its own."""
     if transport in _ours.transports:
         return _ours
-    own = [getattr(transport, hook, nothing) for hook in (*HOOKS, *OF_TCP)]
+    own = [getattr(transport, hook, ignore) for hook in (*HOOKS, *OF_TCP)]
     version = "_".join([transport.name, *dict.fromkeys(map(fingerprint, own))])
-    _alone[version] = transport
-    return Together((transport,), version)
+    _separate[version] = transport
+    return TransportGroup((transport,), version)
 
 
-def _by_type(hook: str, ours: tuple[type[Transport], ...]) -> Any:
-    """A hook of whichever transport the type of a run's keys says it has."""
-    of_ours = _unrolled(hook, ours)
+def _hook_by_type(hook: str, ours: tuple[type[Transport], ...]) -> Any:
+    """Return a hook that calls the transport given by the type of a run's keys."""
+    of_ours = _chain_hooks(hook, ours)
 
     # What a kernel is made of is told by defaults (engine.fingerprint): of ours, and by the type.
     def chosen(r: Run, flow: int, which: int, of_ours: Any = of_ours) -> None:
@@ -76,8 +76,8 @@ def _by_type(hook: str, ours: tuple[type[Transport], ...]) -> Any:
     def _of_type(r: Any, flow: Any, which: Any) -> Any:
         own = of_ours
         for name in r.to[r.to.fields.index("keys")].dtype.fields:
-            if name in _alone:
-                own = getattr(_alone[name], hook, nothing)
+            if name in _separate:
+                own = getattr(_separate[name], hook, ignore)
 
         # A function of its own: inlined into an event, it would slow all events down.
         def called(r: Any, flow: Any, which: Any) -> Any:
@@ -88,17 +88,17 @@ def _by_type(hook: str, ours: tuple[type[Transport], ...]) -> Any:
     return chosen
 
 
-def _unrolled(hook: str, transports: tuple[type[Transport], ...]) -> Any:
-    """A function that asks which of these transports the run has, and does what that does."""
-    chosen = nothing
+def _chain_hooks(hook: str, transports: tuple[type[Transport], ...]) -> Any:
+    """Return a function that calls the hook of the run's transport."""
+    chosen = ignore
     for code, transport in enumerate(transports):
-        own = getattr(transport, hook, nothing)
-        if own is not nothing:
-            chosen = _either(code, own, chosen)
+        own = getattr(transport, hook, ignore)
+        if own is not ignore:
+            chosen = _branch(code, own, chosen)
     return chosen
 
 
-def _either(code: int, own: Any, others: Any) -> Any:
+def _branch(code: int, own: Any, others: Any) -> Any:
     @inlined
     def chosen(r: Run, flow: int, which: int) -> None:
         if r.transport == code:

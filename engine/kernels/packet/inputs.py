@@ -1,4 +1,4 @@
-"""Inputs of the packet kernel, each checked: ports, links, switches, settings, flows, ways."""
+"""Inputs of the packet kernel and their checks: ports, links, switches, flows, ways."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dimsweep.engine.cluster.transports import Transport
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.kernels.core.tables import with_room
+from dimsweep.engine.kernels.core.tables import grow_table
 from dimsweep.engine.lower.program import Ints, Longs, Table
 from dimsweep.engine.records import record
 
@@ -20,7 +20,7 @@ MOST_PRIORITIES = 8  # as Ethernet has them (IEEE 802.1Q)
 
 
 class Marking(NamedTuple):
-    """When a switch marks what leaves a port (ECN, as RED does it without averaging).
+    """ECN marking at a switch's port (as RED, without averaging).
 
     Never while at most ``start`` bytes wait behind it, always above ``full``, and in between with a
     probability that rises to ``most``.
@@ -55,7 +55,7 @@ class Port(NamedTuple):
 class Fabric(NamedTuple):
     """Ports, and the buffer of each switch in bytes; every other node is a host.
 
-    Between two nodes there is one link at most, and each link has a port at both ends.
+    Two nodes have at most one link, with a port at both ends.
     """
 
     ports: Sequence[Port]
@@ -63,7 +63,7 @@ class Fabric(NamedTuple):
 
 
 class Wake(IntEnum):
-    """Which queue pairs a network card waits for when none may send by its rate.
+    """The queue pairs that a network card waits for when none may send by its rate.
 
     ``ABLE``: those whose window is open; ``UNSENT``: all with bytes left; ``ALL``: all that it
     serves.  With the last two the card may miss a turn, as some real simulators do.
@@ -75,8 +75,7 @@ class Wake(IntEnum):
 
 
 class Stop(IntEnum):
-    """What stops a run, in bits: nothing, a flow that has arrived, or also that its sender knows,
-    or also that its last packet begins to leave."""
+    """Events that stop a run, as bits: arrival of a flow, its acknowledgement, or its departure."""
 
     NEVER = 0b000
     ARRIVAL = 0b001
@@ -85,7 +84,7 @@ class Stop(IntEnum):
 
 
 class Settings(NamedTuple):
-    """What holds for a whole run; sizes in bytes."""
+    """Settings of a whole run; sizes in bytes."""
 
     transport: Transport | str = "static"  # with its keys, or its name alone
     ticks: int = 10**12  # a second
@@ -107,14 +106,14 @@ class Settings(NamedTuple):
 
 
 def check_fabric(fabric: Fabric) -> None:
-    """Raises :class:`DimsweepError` naming the link that there cannot be."""
+    """Raise :class:`DimsweepError`, naming the link, for an invalid fabric."""
     ends = Counter((port.node, port.to) for port in fabric.ports)
     for port in fabric.ports:
         _check_port(port, ends)
 
 
 def check_settings(fabric: Fabric, settings: Settings) -> None:
-    """Raises :class:`DimsweepError` naming the switch, port or setting that cannot be simulated."""
+    """Raise :class:`DimsweepError` for invalid settings, naming the switch, port or setting."""
     largest = settings.payload + settings.data_header
     if settings.payload <= 0 or 32 * largest * settings.ticks > _LARGEST:
         raise DimsweepError(
@@ -122,11 +121,11 @@ def check_settings(fabric: Fabric, settings: Settings) -> None:
             hint=f"1 to {_LARGEST // (32 * settings.ticks) - settings.data_header} bytes",
         )
     if not 1 <= settings.priorities <= MOST_PRIORITIES:
-        told = f"{settings.priorities} priorities"
-        raise DimsweepError(told, where="priorities", hint=f"1 to {MOST_PRIORITIES}")
+        problem = f"{settings.priorities} priorities"
+        raise DimsweepError(problem, where="priorities", hint=f"1 to {MOST_PRIORITIES}")
     if settings.ack_priority >= settings.priorities:
-        told = f"priority {settings.ack_priority} of {settings.priorities}, counted from 0"
-        raise DimsweepError(told, where="ack_priority")
+        problem = f"priority {settings.ack_priority} of {settings.priorities}, counted from 0"
+        raise DimsweepError(problem, where="ack_priority")
     if settings.trims and (settings.pauses or settings.ack_priority < 1):
         raise DimsweepError(
             "headers of what is trimmed have no priority of their own, or nothing is trimmed",
@@ -142,19 +141,19 @@ def check_settings(fabric: Fabric, settings: Settings) -> None:
                 hint="a larger buffer, or links that are slower, shorter or fewer",
             )
         if fabric.buffers[switch] < largest:
-            told = f"its buffer of {fabric.buffers[switch]} bytes holds no packet of {largest}"
-            raise DimsweepError(told, where=f"switch {switch}")
+            problem = f"its buffer of {fabric.buffers[switch]} bytes holds no packet of {largest}"
+            raise DimsweepError(problem, where=f"switch {switch}")
     for port in fabric.ports:
         if port.node in fabric.buffers and port.room < largest:
-            told = f"its room of {port.room} bytes holds no packet of {largest}"
-            raise DimsweepError(told, where=f"link {port.node} - {port.to}")
+            problem = f"its room of {port.room} bytes holds no packet of {largest}"
+            raise DimsweepError(problem, where=f"link {port.node} - {port.to}")
         if settings.pauses and port.shift < 0:
-            told = "where switches pause, the shift is 0 or more"
-            raise DimsweepError(told, where=f"link {port.node} - {port.to}")
+            problem = "where switches pause, the shift is 0 or more"
+            raise DimsweepError(problem, where=f"link {port.node} - {port.to}")
 
 
 def shared_buffers(fabric: Fabric, settings: Settings) -> dict[int, int]:
-    """Bytes that the ports of each switch share: what headroom and reserves leave."""
+    """Return the bytes that the ports of each switch share, after headroom and reserves."""
     left = dict(fabric.buffers)
     for port in fabric.ports:
         if settings.pauses and port.node in left:
@@ -198,7 +197,7 @@ TAKEN = record(  # a Flow that is checked
 
 
 class Flow(NamedTuple):
-    """``size`` bytes that a host sends to another one.
+    """A flow of ``size`` bytes from one host to another.
 
     It starts ``start`` ticks after the last of the flows ``after`` has arrived (see
     ``Settings.after_arrival``), or after the beginning.  ``way`` are the nodes that its data pass,
@@ -223,9 +222,11 @@ class Flow(NamedTuple):
     priority: int = 0
 
 
-class Taken(NamedTuple):
-    """Flows that are checked, of TAKEN; flow i waits for ``after[after_from[i] :
-    after_from[i + 1]]``."""
+class CheckedFlows(NamedTuple):
+    """Checked flows, as TAKEN records.
+
+    Flow i waits for ``after[after_from[i] : after_from[i + 1]]``.
+    """
 
     flows: Table
     after: Longs
@@ -235,9 +236,9 @@ class Taken(NamedTuple):
 class KnownWays:
     """The ways that flows have named so far.
 
-    A port has ``n_rows`` rows of a table, one a priority, of which ``routes`` are the first, one
-    way after another: those of data and those of ACKs, each up to a -1.  With ``one_port`` all of
-    a flow's begin at the same one.
+    A port has ``n_rows`` rows of a table, one per priority; ``routes`` has the first row of each
+    port, way by way: those of data and those of ACKs, each up to a -1.  With ``one_port`` all ways
+    of a flow begin at the same port.
     """
 
     def __init__(self, fabric: Fabric, n_rows: int = 1, *, one_port: bool = False) -> None:
@@ -249,13 +250,12 @@ class KnownWays:
         self.table = np.zeros(0, WAY)
         self.routes: Ints = np.zeros(0, np.int32)
 
-    def take(self, flows: Sequence[Flow], n_before: int, at: int, now: int) -> Taken:
-        """Check flows, and remember their ways.
+    def take(self, flows: Sequence[Flow], n_before: int, at: int, now: int) -> CheckedFlows:
+        """Check flows and register their ways.
 
-        There are ``n_before`` flows already, for which these may wait as for one another.  Their
-        beginning is the tick ``at``, and the present one is ``now``.  Raises
-        :class:`DimsweepError` naming the first flow that cannot be simulated, or whose ways there
-        cannot be.
+        ``n_before`` flows exist already, and these may wait for them and for one another.  Their
+        beginning is tick ``at``, and the present tick is ``now``.  Raises :class:`DimsweepError`,
+        naming the first invalid flow.
         """
         for i, flow in enumerate(flows):
             if flow.window is not None and flow.window <= 0:
@@ -267,16 +267,16 @@ class KnownWays:
         after_from = np.cumsum([0, *(len(flow.after) for flow in flows)])
         check_sizes(table["size"], n_before, at, now)
         _check_waits(after, after_from, n_before)
-        _refuse(table["start"] < 0, n_before, "it starts before the beginning")
+        _refuse_first(table["start"] < 0, n_before, "it starts before the beginning")
         wrong = (table["priority"] < 0) | (table["priority"] >= self._n_rows)
-        told = f"its priority is none of {self._n_rows}, counted from 0"
-        _refuse(wrong, n_before, told, "Settings.priorities of a packet network")
+        problem = f"its priority is none of {self._n_rows}, counted from 0"
+        _refuse_first(wrong, n_before, problem, "Settings.priorities of a packet network")
         for i, flow in enumerate(flows):
-            table["ways"][i], table["n_ways"][i] = self._choice(flow, n_before + i)
-        return Taken(table, after, after_from)
+            table["ways"][i], table["n_ways"][i] = self._find_ways(flow, n_before + i)
+        return CheckedFlows(table, after, after_from)
 
-    def _choice(self, flow: Flow, number: int) -> tuple[int, int]:
-        """The flow's first way, and how many it has."""
+    def _find_ways(self, flow: Flow, number: int) -> tuple[int, int]:
+        """Return the flow's first way and its number of ways."""
         ways = ((flow.way, flow.way_back), *flow.sprayed)
         if ways not in self._known:
             fault = self._fault(ways)
@@ -287,11 +287,11 @@ class KnownWays:
 
     def _add(self, ways: Ways) -> None:
         self._known[ways] = self._n_ways, len(ways)
-        self.table = with_room(self.table, self._n_ways + len(ways))
+        self.table = grow_table(self.table, self._n_ways + len(ways))
         for data, acks in ways:
             ports = [*self._ports(data), END, *self._ports(acks), END]
             start, end = self._n_routes, self._n_routes + len(ports)
-            self.routes = with_room(self.routes, end)
+            self.routes = grow_table(self.routes, end)
             self.routes[start:end] = ports
             self.table[self._n_ways] = start, start + len(data), end
             self._n_ways, self._n_routes = self._n_ways + 1, end
@@ -300,10 +300,10 @@ class KnownWays:
         return [self._numbers[hop] for hop in pairwise(way)]
 
     def _fault(self, ways: Ways) -> str:
-        """Why no flow can take these ways, or nothing."""
+        """Return the reason why no flow can take these ways, or ""."""
         first, first_back = ways[0]
         for way, back in ways:
-            fault = self._fault_of(way) or self._fault_of(back)
+            fault = self._way_fault(way) or self._way_fault(back)
             if fault:
                 return fault
             if (way[0], way[-1], way[-1], way[0]) != (first[0], first[-1], back[0], back[-1]):
@@ -312,8 +312,8 @@ class KnownWays:
                 return "its ways do not begin at the same port"
         return ""
 
-    def _fault_of(self, way: Sequence[int]) -> str:
-        """A way leads from a host to a host."""
+    def _way_fault(self, way: Sequence[int]) -> str:
+        """Return the reason why a way does not lead from a host to a host, or ""."""
         if len(way) < 2:
             return f"its way {tuple(way)} leads nowhere"
         for hop in pairwise(way):
@@ -326,30 +326,32 @@ class KnownWays:
 
 
 def check_sizes(sizes: Longs, n_before: int, at: int, now: int) -> None:
-    """Raises :class:`DimsweepError` for a flow without bytes, or that would have started."""
+    """Raise :class:`DimsweepError` for a flow without bytes, or with a start in the past."""
     if at < now:
         raise DimsweepError(f"flows are to start from tick {at} on, but it is {now}", where="at")
-    _refuse(sizes <= 0, n_before, "it has no bytes")
+    _refuse_first(sizes <= 0, n_before, "it has no bytes")
 
 
 def check_segments(payload: int, sizes: Longs, n_before: int) -> None:
-    """Raises :class:`DimsweepError` for a flow of more packets than the tables count."""
+    """Raise :class:`DimsweepError` for a flow with more packets than the tables hold."""
     too_many = sizes // payload >= 1 << 31
-    _refuse(too_many, n_before, "it is more packets than are counted here")
+    _refuse_first(too_many, n_before, "it is more packets than are counted here")
 
 
 def check_windows(transport: Transport, rates: Longs, flows: Table, n_before: int) -> None:
-    """Raises :class:`DimsweepError` for windows that are missing or too large to compute with.
+    """Raise :class:`DimsweepError` for missing windows, or ones that would overflow.
 
-    ``rates`` (bits a second) are those of the hosts' links by which the flows leave.
+    ``rates`` (bits/s) are those of the hosts' links by which the flows leave.
     """
     too_large = flows["window"] > _LARGEST // rates
-    _refuse(too_large, n_before, "its window times its link's rate is more than an int64 holds")
+    _refuse_first(
+        too_large, n_before, "its window times its link's rate is more than an int64 holds"
+    )
     if transport.needs_window:
         missing = (flows["window"] == 0) | (flows["round_trip"] <= 0)
-        told = f"{transport.name} needs the flow's window and its round trip"
+        problem = f"{transport.name} needs the flow's window and its round trip"
         hint = "window in bytes (the bandwidth-delay product), round_trip in ticks"
-        _refuse(missing, n_before, told, hint)
+        _refuse_first(missing, n_before, problem, hint)
 
 
 def _check_waits(after: Longs, after_from: Longs, n_before: int) -> None:
@@ -357,8 +359,8 @@ def _check_waits(after: Longs, after_from: Longs, n_before: int) -> None:
     waits = np.repeat(np.arange(n_before, n), np.diff(after_from))
     wrong = (after < 0) | (after >= n) | (after == waits)
     if wrong.any():
-        told = f"it waits for flow {after[wrong][0]}, which there is not"
-        raise DimsweepError(told, where=f"flow {waits[wrong][0]}")
+        problem = f"it waits for flow {after[wrong][0]}, which there is not"
+        raise DimsweepError(problem, where=f"flow {waits[wrong][0]}")
 
 
 def _longs(name: str, values: Iterable[int]) -> Longs:
@@ -369,6 +371,6 @@ def _longs(name: str, values: Iterable[int]) -> Longs:
         raise DimsweepError("a number is too large", where=name, hint=hint) from error
 
 
-def _refuse(wrong: NDArray[np.bool_], n_before: int, why: str, hint: str = "") -> None:
+def _refuse_first(wrong: NDArray[np.bool_], n_before: int, why: str, hint: str = "") -> None:
     if wrong.any():
         raise DimsweepError(why, where=f"flow {n_before + int(wrong.argmax())}", hint=hint)

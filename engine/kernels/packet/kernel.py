@@ -1,10 +1,17 @@
-"""The packet kernel: store-and-forward of every packet, event by event, compiled with Numba.
+"""The packet kernel: store-and-forward of every packet, event by event.
 
 First the network card of a host: which queue pair sends next, when it looks again, and what a
 transport may do to it (set a flow's rate, start its timers); then the events of a run.
 """
 
-from dimsweep.engine.kernels.core.agenda import EMPTY, passed, plan, plan_timer, take, upcoming
+from dimsweep.engine.kernels.core.agenda import (
+    EMPTY,
+    has_passed,
+    peek_event,
+    plan,
+    plan_timer,
+    take,
+)
 from dimsweep.engine.kernels.core.compiling import by_reference, long, prefetch
 from dimsweep.engine.kernels.core.queues import append, link_followers
 from dimsweep.engine.kernels.core.tables import NEVER, NONE
@@ -23,23 +30,23 @@ def _window_full(r: Run, flow: int) -> bool:
 
 @inlined
 def _may_send(r: Run, flow: int) -> bool:
-    """Whether the queue pair has something to send that its window allows."""
+    """Return whether the queue pair has something to send that its window allows."""
     if r.speaks_tcp:
         return tcp.may_send(r, flow)
-    if rud.spoken(r):
+    if rud.is_used(r):
         return rud.may_send(r, flow)
     return r.flows[flow].sent < r.flows[flow].size and not _window_full(r, flow)
 
 
 @inlined
 def pick_at_host(r: Run, port: int) -> int:
-    """What a host sends next: an ACK, or else a packet of the queue pair whose turn it is."""
+    """Return the next packet of a host: an ACK, or data of the next queue pair; or NONE."""
     p = r.ports[port]
     if p.paused == 0 and p.queue.head != NONE:
-        return ports.first_of(r, port)
+        return ports.take_queued(r, port)
     if p.pairs == 0:
         return NONE
-    pair = _whose_turn(r, port)
+    pair = _next_pair(r, port)
     if pair < 0:
         _wake_later(r, port)
         return NONE
@@ -47,7 +54,7 @@ def pick_at_host(r: Run, port: int) -> int:
     flow = r.pairs[p.first_pair + pair]
     f = r.flows[flow]
     segment = tcp.next_segment(r, flow) if r.speaks_tcp else rud.next_packet(r, flow)
-    in_segments = r.speaks_tcp or rud.spoken(r)
+    in_segments = r.speaks_tcp or rud.is_used(r)
     start = segment * r.settings.payload if in_segments else f.sent
     payload = min(r.settings.payload, f.size - start)
     packet = ports.new_packet(r, state.DATA, flow, payload + r.settings.data_header)
@@ -55,7 +62,7 @@ def pick_at_host(r: Run, port: int) -> int:
     k.upto = segment
     departs = f.sent < f.size and start + payload == f.size
     f.sent = max(f.sent, start + payload)
-    if rud.spoken(r):
+    if rud.is_used(r):
         k.hop = r.ways[f.ways + rud.send(r, flow, packet)].data
     else:
         k.hop = r.ways[ports.next_way(r, flow)].data
@@ -75,23 +82,23 @@ def pick_at_host(r: Run, port: int) -> int:
 
 @kernel
 def _depart(r: Run, flow: int, at: int) -> None:
-    """The last packet of a flow is sent for the first time; its last bit leaves then."""
+    """Record the first transmission of a flow's last packet, whose last bit leaves at ``at``."""
     r.flows[flow].departure = at
     r.departing[r.counts[0].n_departing] = flow
     r.counts[0].n_departing += 1
-    stop_at(r, Stop.DEPARTURE)
+    stop_if(r, Stop.DEPARTURE)
 
 
 @inlined
-def stop_at(r: Run, what: int) -> None:
-    """No later events are taken, if that is to stop the run."""
+def stop_if(r: Run, what: int) -> None:
+    """Stop the run after this tick if event ``what`` is to stop it."""
     if r.counts[0].stop & what == what:
         r.agenda.counts[0].until = r.agenda.counts[0].now
 
 
 @inlined
-def _whose_turn(r: Run, port: int) -> int:
-    """The place of the next queue pair that may send, or NONE; forgets those that have ended."""
+def _next_pair(r: Run, port: int) -> int:
+    """Return the place of the next queue pair that may send, or NONE; drop ended ones."""
     p = r.ports[port]
     n, now = p.pairs, r.agenda.counts[0].now
     turn, ended = NONE, n
@@ -122,10 +129,10 @@ def _whose_turn(r: Run, port: int) -> int:
 
 @inlined
 def _wake_later(r: Run, port: int) -> None:
-    """Look again when the first queue pair may send by its rate."""
+    """Plan another look for when the first queue pair may send by its rate."""
     p = r.ports[port]
     now = r.agenda.counts[0].now
-    if p.wake_number >= 0 and not passed(r.agenda, p.wake_time, p.wake_number):
+    if p.wake_number >= 0 and not has_passed(r.agenda, p.wake_time, p.wake_number):
         return
     first = NEVER
     for at in range(p.pairs):
@@ -144,7 +151,7 @@ def _wake_later(r: Run, port: int) -> None:
 
 @inlined
 def set_rate(r: Run, flow: int, rate: int) -> None:
-    """A queue pair's rate, at most its link's, and with it what its window allows."""
+    """Set a queue pair's rate, at most its link's, and the window that depends on it."""
     f = r.flows[flow]
     f.rate = min(rate, f.line_rate)
     if f.window > 0 and r.settings.vary_window:
@@ -153,12 +160,12 @@ def set_rate(r: Run, flow: int, rate: int) -> None:
 
 @inlined
 def change_rate(r: Run, flow: int, rate: int) -> None:
-    """A new rate moves the time at which the queue pair may send again, and the card's alarm."""
+    """Change a queue pair's rate, and the time at which it may send again."""
     f = r.flows[flow]
     f.next_at += time_to_send(r, f.last_size, rate) - time_to_send(r, f.last_size, f.rate)
     set_rate(r, flow, rate)
     p = r.ports[f.port]
-    waits = p.wake_number >= 0 and not passed(r.agenda, p.wake_time, p.wake_number)
+    waits = p.wake_number >= 0 and not has_passed(r.agenda, p.wake_time, p.wake_number)
     if waits and f.next_at < p.wake_time:
         p.wake_time = max(f.next_at, r.agenda.counts[0].now)
         p.wake_number = plan(r.agenda, p.wake_time, state.WAKE | f.port << state.KIND_BITS)
@@ -166,7 +173,7 @@ def change_rate(r: Run, flow: int, rate: int) -> None:
 
 @inlined
 def start_timer(r: Run, flow: int, timer: int, at: int) -> None:
-    """Have a flow's timer run out at a tick, and no earlier; ``timer`` is 0, 1 or 2."""
+    """Start a flow's timer (0, 1 or 2), which expires at tick ``at``."""
     number = plan_timer(r.agenda, at, state.TIMER + timer | flow << state.KIND_BITS)
     r.timers[state.TIMERS * flow + timer] = number
 
@@ -179,7 +186,7 @@ _KIND = (1 << state.KIND_BITS) - 1
 
 @compiled
 def admit(tables: Run, first: int, at: int, after: Longs, after_from: Longs) -> None:
-    """Take in the flows from ``first`` on; those that wait for none start from ``at`` on."""
+    """Add the flows from ``first`` on; those without predecessors start from tick ``at`` on."""
     r = by_reference(tables)
     c = r.counts[0]
     c.n_edges = link_followers(r.flows, r.edges, c.n_edges, first, after, after_from)
@@ -190,21 +197,21 @@ def admit(tables: Run, first: int, at: int, after: Longs, after_from: Longs) -> 
 
 @compiled
 def run(tables: Run) -> int:
-    """Simulate until no event is left (EMPTY) or all are after UNTIL (LATER), or tables are FULL.
+    """Simulate until no event is left (EMPTY), all are after ``until`` (LATER), or tables are FULL.
 
-    Whatever happens, happens so that one port may have something to send.
+    Each event lets at most one port send.
     """
     r = by_reference(tables)
     a = r.agenda
     while True:
-        n_events = _room(r) // ROOM
+        n_events = _free_room(r) // ROOM
         if n_events <= 0:
             return state.FULL
         for _ in range(n_events):
             what = take(a)
             if what < 0:
                 return what
-            _fetch(r, upcoming(a))
+            _prefetch_next(r, peek_event(a))
             kind, which = what & _KIND, what >> state.KIND_BITS
             port = NONE
             if kind == state.ARRIVE:
@@ -212,24 +219,26 @@ def run(tables: Run) -> int:
             elif kind == state.SENT:
                 port = which
             elif kind == state.WAKE:
-                if r.ports[which].wake_number == a.counts[0].current or credits.give(r, which):
+                if r.ports[which].wake_number == a.counts[0].current or credits.give_credit(
+                    r, which
+                ):
                     port = which
             elif kind == state.START:
                 port = _start(r, which)
-            elif kind == state.RETRANSMIT and rud.spoken(r):
-                port = rud.run_out(r, which)
+            elif kind == state.RETRANSMIT and rud.is_used(r):
+                port = rud.on_timer(r, which)
             elif kind == state.RETRANSMIT:
                 if r.tcp[which].timer == a.counts[0].current:
                     port = tcp.on_timer(r, which)
             elif _is_idle_after(r, which, kind - state.TIMER):
                 return EMPTY
             if port >= 0:
-                _go_on(r, ports.link_of(r, port))
+                _send_next(r, ports.link_of(r, port))
 
 
 @kernel
-def _room(r: Run) -> int:
-    """How many packets, events and so on may still come into being, whatever they are."""
+def _free_room(r: Run) -> int:
+    """Return the free room for packets, events and notes, whichever is least."""
     a, c = r.agenda, r.counts[0]
     notes = min(len(r.samples) - c.n_samples, len(r.pausings) - c.n_pausings)
     left = min(long(c.packets.left), a.counts[0].free.left - c.n_flows)
@@ -238,7 +247,7 @@ def _room(r: Run) -> int:
 
 @kernel
 def _is_idle_after(r: Run, flow: int, timer: int) -> bool:
-    """A flow's timer runs out; whether all that is planned are timers, which make nobody send."""
+    """Handle a flow's timer; return whether only timers are left, which make nobody send."""
     a = r.agenda
     a.counts[0].timers -= 1
     if r.timers[state.TIMERS * flow + timer] == a.counts[0].current:
@@ -247,17 +256,17 @@ def _is_idle_after(r: Run, flow: int, timer: int) -> bool:
 
 
 @inlined
-def _go_on(r: Run, port: int) -> None:
-    """A port may have something to send."""
-    if not ports.busy(r, port):
+def _send_next(r: Run, port: int) -> None:
+    """Send the next packet of a port unless it is busy."""
+    if not ports.is_busy(r, port):
         packet = _pick(r, port)
         if packet >= 0:
             ports.send(r, port, packet)
 
 
 @inlined
-def _fetch(r: Run, what: int) -> None:
-    """Have the packet ready that the next event is about, while this one is dealt with."""
+def _prefetch_next(r: Run, what: int) -> None:
+    """Prefetch the packet of the next event."""
     if what < 0:
         return
     kind, which = what & _KIND, what >> state.KIND_BITS
@@ -269,9 +278,9 @@ def _fetch(r: Run, what: int) -> None:
 
 @inlined
 def _pick(r: Run, port: int) -> int:
-    """What goes next: a pause frame, or what the first priority that may send has to send."""
+    """Return the next packet: a pause frame, or one of the first priority that may send."""
     if r.ports[port].frames.head != NONE:
-        return ports.first_frame(r, port)
+        return ports.take_frame(r, port)
     at_host = r.ports[port].switch < 0
     for row in range(port, port + r.settings.priorities):
         packet = pick_at_host(r, row) if at_host else ports.pick_at_switch(r, row)
@@ -282,13 +291,13 @@ def _pick(r: Run, port: int) -> int:
 
 @inlined
 def _arrive(r: Run, port: int) -> int:
-    """The last bit of a packet has come to the end of the link of ``port``."""
+    """Handle a packet at the end of a port's link; return the port that may send, or NONE."""
     packet = ports.take_from_wire(r, port)
     k = r.packets[packet]
     if k.kind >= state.PAUSE:
         paused, kind = k.flow, k.kind
         ports.free_packet(r, packet)
-        ports.hear(r, paused, kind)
+        ports.receive_frame(r, paused, kind)
         return paused if kind == state.RESUME else NONE
     k.hop += 1
     after = r.routes[k.hop]
@@ -300,24 +309,24 @@ def _arrive(r: Run, port: int) -> int:
         append(r.ports[after].queue, r.packets, packet)
         return after
     if k.kind < state.ACK:
-        return _acknowledge(r, packet)
-    return _acknowledged(r, packet)
+        return _receive_data(r, packet)
+    return _receive_ack(r, packet)
 
 
 @inlined
-def _acknowledge(r: Run, packet: int) -> int:
-    """The receiver sends the packet back as an ACK, with its mark and its telemetry.
+def _receive_data(r: Run, packet: int) -> int:
+    """Handle data at the receiver, and return the port of its ACK.
 
-    It says how many bytes have come, in whatever order, or what TCP says.
+    The ACK carries the mark and the telemetry, and the number of received bytes or TCP's report.
     """
     k = r.packets[packet]
     f = r.flows[k.flow]
     payload = k.size - r.settings.data_header
-    if rud.spoken(r):
+    if rud.is_used(r):
         flow = long(k.flow)
         port = rud.receive(r, flow, packet)
         if f.received == f.size and f.arrival < 0:
-            _arrived(r, flow)
+            _note_arrival(r, flow)
         return port
     if r.speaks_tcp:
         tcp.receive(r, k.flow, packet, payload)
@@ -325,31 +334,31 @@ def _acknowledge(r: Run, packet: int) -> int:
         f.received += payload
         k.upto = f.received
     if f.received == f.size and f.arrival < 0:
-        _arrived(r, k.flow)
+        _note_arrival(r, k.flow)
     return ports.reply(r, long(k.flow), packet, state.ACK)
 
 
 @inlined
-def _acknowledged(r: Run, packet: int) -> int:
-    """The sender learns of it, changes its rate, and may send more."""
+def _receive_ack(r: Run, packet: int) -> int:
+    """Handle an ACK at the sender, and return the sender's port."""
     k = r.packets[packet]
     flow = k.flow
     f = r.flows[flow]
-    if rud.spoken(r) and k.kind != state.ACK:
+    if rud.is_used(r) and k.kind != state.ACK:
         if k.kind == state.NACK:
-            rud.refused(r, flow, packet)
+            rud.on_nack(r, flow, packet)
         else:
-            credits.take(r, flow, packet)
+            credits.receive_credit(r, flow, packet)
         ports.free_packet(r, packet)
         return f.port
-    if rud.spoken(r):
-        rud.hear(r, flow, packet)
+    if rud.is_used(r):
+        rud.on_ack(r, flow, packet)
     elif r.speaks_tcp:
         tcp.on_ack(r, flow, packet)
     else:
         f.acked = max(f.acked, k.upto)
     if f.acked >= f.size and f.end < 0:
-        _end(r, flow)
+        _note_end(r, flow)
     if k.marked:
         hooks.on_mark(r, flow, packet)
     hooks.on_ack(r, flow, packet)
@@ -358,19 +367,19 @@ def _acknowledged(r: Run, packet: int) -> int:
 
 
 @kernel
-def _arrived(r: Run, flow: int) -> None:
-    """The receiver has the last byte."""
+def _note_arrival(r: Run, flow: int) -> None:
+    """Record that the receiver has the last byte of a flow."""
     r.flows[flow].arrival = r.agenda.counts[0].now
     r.arrived[r.counts[0].n_arrived] = flow
     r.counts[0].n_arrived += 1
-    stop_at(r, Stop.ARRIVAL)
+    stop_if(r, Stop.ARRIVAL)
     if r.settings.after_arrival:
         _release(r, flow)
 
 
 @kernel
-def _end(r: Run, flow: int) -> None:
-    """The sender knows that all has arrived."""
+def _note_end(r: Run, flow: int) -> None:
+    """Record that the sender knows that all bytes have arrived."""
     c = r.counts[0]
     r.flows[flow].end = r.agenda.counts[0].now
     for timer in range(state.TIMERS):
@@ -380,15 +389,15 @@ def _end(r: Run, flow: int) -> None:
     r.acknowledged[c.n_acknowledged] = flow
     c.n_acknowledged += 1
     if c.n_ended == c.n_flows:
-        stop_at(r, Stop.ARRIVAL)  # what is left, such as timers, is for nobody
-    stop_at(r, Stop.ACKNOWLEDGED)
+        stop_if(r, Stop.ARRIVAL)  # what is left, such as timers, is for nobody
+    stop_if(r, Stop.ACKNOWLEDGED)
     if not r.settings.after_arrival:
         _release(r, flow)
 
 
 @kernel
 def _release(r: Run, flow: int) -> None:
-    """What waited for a flow and for nothing else may start."""
+    """Plan the start of flows that waited for this one only."""
     f, now = r.flows[flow], r.agenda.counts[0].now
     f.done = 1
     edge = long(f.followers)

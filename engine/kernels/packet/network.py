@@ -1,4 +1,4 @@
-"""Run the packet kernel, and report what happened.
+"""Run the packet kernel, and report its results.
 
 A network of packets takes in flows while it runs, or all at once.  Its account has flows, ports,
 ports over time, and which port paused which because of which.
@@ -15,15 +15,15 @@ from dimsweep.engine.cluster.transports import Transport, build_transport
 from dimsweep.engine.compiler import is_cached
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kernels.core.agenda import EMPTY
-from dimsweep.engine.kernels.core.tables import NEVER, NONE, in_bytes
+from dimsweep.engine.kernels.core.tables import NEVER, NONE, view_as_bytes
 from dimsweep.engine.kernels.packet.inputs import (
+    CheckedFlows,
     Fabric,
     Flow,
     KnownWays,
     Port,
     Settings,
     Stop,
-    Taken,
     check_fabric,
     check_segments,
     check_settings,
@@ -34,11 +34,11 @@ from dimsweep.engine.kernels.packet.kernel import ROOM, admit, run
 from dimsweep.engine.kernels.packet.state import FULL, Run
 from dimsweep.engine.kernels.packet.tables import (
     Draws,
-    enlarged,
+    add_flows,
+    enlarge_run,
     new_flows,
     new_run,
-    with_events,
-    with_flows,
+    reserve_events,
 )
 from dimsweep.engine.lower.program import Ints, Longs, Table
 
@@ -81,11 +81,11 @@ class History(NamedTuple):
     paused: Ints
 
     def sent_by(self, times: Longs) -> Longs:
-        """The bytes that had been sent by each of ``times``."""
+        """Return the bytes sent by each of ``times``."""
         return np.append(0, self.sent)[np.searchsorted(self.times, times, side="right")]
 
     def longest_queues(self, times: Longs) -> Longs:
-        """The most bytes behind the port from each of ``times``, which rise, up to the next."""
+        """Return the longest queue (bytes) in each interval between ascending ``times``."""
         queue = np.concatenate([[0], self.queue, [0]])  # nothing before the first change
         firsts = np.searchsorted(self.times, times[:-1], side="right")
         ends = np.searchsorted(self.times, times[1:], side="left") + 1
@@ -94,7 +94,7 @@ class History(NamedTuple):
 
 
 class Pausing(NamedTuple):
-    """A switch told ``port`` to pause, since a packet came by it that waits at the port ``queue``.
+    """A pause that a switch sent to ``port``, because of a packet at the port ``queue``.
 
     Ports are pairs of nodes, from and to.  ``root`` is where the tree of pauses begins: ``queue``
     itself, or, if that was told to pause, the root of that.
@@ -110,9 +110,10 @@ class Pausing(NamedTuple):
 class PacketRun:
     """Start, arrival and end of each flow: ticks, or -1 if it was not reached.
 
-    The arrival is that of its last byte at the receiver, the end that of the last ACK at the
-    sender.  ``timeouts`` is how often each flow's timer ran out, and ``resent`` how many
-    packets it sent again, as transports do that send again (of TCP, these are not counted)."""
+    The arrival is that of the last byte at the receiver, the end that of the last ACK at the
+    sender.  ``timeouts`` counts each flow's expired timers, and ``resent`` its retransmitted
+    packets (not counted for TCP).
+    """
 
     starts: Longs
     arrivals: Longs
@@ -132,25 +133,25 @@ class PacketRun:
 
     @property
     def pauses(self) -> int:
-        """Pause frames that were obeyed."""
+        """Number of pause frames that were obeyed."""
         return sum(port.pauses for port in self.ports)
 
     @property
     def dropped(self) -> int:
-        """Packets that found no room in a switch."""
+        """Number of packets dropped by switches."""
         return sum(port.dropped for port in self.ports)
 
 
 def account(fabric: Fabric, tables: Run, cpu: float) -> PacketRun:
-    """What has happened so far."""
+    """Return the results so far."""
     n = int(tables.counts["n_flows"][0])
     flows = tables.flows[:n]
     return PacketRun(
         flows["start"].copy(),
         flows["arrival"].copy(),
         flows["end"].copy(),
-        _of_senders(tables, "timeouts", n),
-        _of_senders(tables, "resent", n),
+        _sender_counts(tables, "timeouts", n),
+        _sender_counts(tables, "resent", n),
         tuple(_account(fabric, tables)),
         read_histories(fabric, tables),
         read_pausings(fabric, tables),
@@ -159,8 +160,8 @@ def account(fabric: Fabric, tables: Run, cpu: float) -> PacketRun:
     )
 
 
-def _of_senders(tables: Run, name: str, n: int) -> Longs:
-    """What those count of each flow that send again; zeros where nobody does."""
+def _sender_counts(tables: Run, name: str, n: int) -> Longs:
+    """Return a counter of retransmitting senders by flow; zeros for other transports."""
     counted = [of[name][:n] for of in (tables.tcp, tables.rud) if name in (of.dtype.names or ())]
     return next((of.copy() for of in counted if len(of) == n), np.zeros(n, np.int64))
 
@@ -174,8 +175,8 @@ def _account(fabric: Fabric, tables: Run) -> list[PortAccount]:
     return [PortAccount(port.node, port.to, *row) for port, *row in rows]
 
 
-def stuck(fabric: Fabric, tables: Run) -> DimsweepError:
-    """Flows that wait for one another, packets that were dropped, or ports that stay paused."""
+def stuck_error(fabric: Fabric, tables: Run) -> DimsweepError:
+    """Return the error of flows that wait for one another, a drop, or a paused port."""
     dropped = int(tables.ports["dropped"].sum())
     if dropped:
         why = f"{dropped} packets found no room in a buffer, and nobody sends them again"
@@ -184,18 +185,18 @@ def stuck(fabric: Fabric, tables: Run) -> DimsweepError:
         why = f"the ports {circle} wait for one another to resume: a deadlock of pauses"
     else:
         why = "they wait for flows that never end"
-    return never_end(tables.flows["end"][: tables.counts["n_flows"][0]], why)
+    return never_end_error(tables.flows["end"][: tables.counts["n_flows"][0]], why)
 
 
-def never_end(ends: Longs, why: str) -> DimsweepError:
-    """Why the flows without an end have none."""
+def never_end_error(ends: Longs, why: str) -> DimsweepError:
+    """Return the error that names the flows without an end, and the reason."""
     unended = np.flatnonzero(ends < 0)
     named = ", ".join(map(str, unended[:5].tolist()))
     return DimsweepError(f"{len(unended)} flows never end ({named}): {why}", where="flows")
 
 
 def read_histories(fabric: Fabric, tables: Run) -> dict[tuple[int, int], History]:
-    """What each port did that was watched."""
+    """Return the history of each watched port."""
     samples = tables.samples[: tables.counts["n_samples"][0]]
     found = {}
     for i, port in enumerate(fabric.ports):
@@ -208,25 +209,25 @@ def read_histories(fabric: Fabric, tables: Run) -> dict[tuple[int, int], History
 
 
 def read_pausings(fabric: Fabric, tables: Run) -> tuple[Pausing, ...]:
-    """All orders to pause, as they were given."""
+    """Return all pauses, in order."""
     roots, found = dict[int, int](), []  # the roots of the rows that pause
-    for time, row, queue in _orders(tables):
+    for time, row, queue in _pause_orders(tables):
         if queue == NONE:
             roots.pop(row, None)
         else:
             roots[row] = roots.get(queue, queue)
-            ends = _ends(fabric, tables, (row, queue, roots[row]))
+            ends = _port_ends(fabric, tables, (row, queue, roots[row]))
             found.append(Pausing(time, *ends))
     return tuple(found)
 
 
 def circle_of_pauses(fabric: Fabric, tables: Run) -> list[tuple[int, int]]:
-    """Ports that are paused, each since packets wait at the next one, and at the first.
+    """Return paused ports, each because of packets at the next one, and at the first.
 
-    If nothing that they wait for is paused, they are a chain and no circle.
+    They form a chain instead of a circle if the last one is not paused.
     """
     waits_at: dict[int, int] = {}
-    for _, row, queue in _orders(tables):
+    for _, row, queue in _pause_orders(tables):
         waits_at.pop(row, None)
         if queue != NONE:
             waits_at[row] = queue
@@ -235,24 +236,23 @@ def circle_of_pauses(fabric: Fabric, tables: Run) -> list[tuple[int, int]]:
     while row in waits_at and row not in way:
         way.append(row)
         row = waits_at[row]
-    return _ends(fabric, tables, way[way.index(row) :] if row in way else way)
+    return _port_ends(fabric, tables, way[way.index(row) :] if row in way else way)
 
 
-def _orders(tables: Run) -> list[tuple[int, int, int]]:
-    """When which row was told to pause, and where the packet waits because of which it was, or NONE
-    if it was told to resume."""
+def _pause_orders(tables: Run) -> list[tuple[int, int, int]]:
+    """Return (time, row, queue) of each pause; ``queue`` is NONE when a row may resume."""
     orders: list[tuple[int, int, int]] = tables.pausings[: tables.counts["n_pausings"][0]].tolist()
     return orders
 
 
-def _ends(fabric: Fabric, tables: Run, rows: Iterable[int]) -> list[tuple[int, int]]:
-    """The ports whose rows these are, each by its node and the one that it sends to."""
+def _port_ends(fabric: Fabric, tables: Run, rows: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the ports of some rows, each by its node and the peer's."""
     ports = [fabric.ports[row // tables.settings.priorities] for row in rows]
     return [(port.node, port.to) for port in ports]
 
 
 class Completed(NamedTuple):
-    """Flows of which something has become known since the last look.
+    """Flows whose state has become known since the last call.
 
     ``arrived``: their last byte has come to the receiver; ``acknowledged``: their sender knows;
     ``departing``: their last byte leaves the sender at the tick ``departures``, which may be yet to
@@ -267,7 +267,7 @@ class Completed(NamedTuple):
 
 
 class PacketNetwork:
-    """A fabric whose state is kept: flows are added while it runs.
+    """A fabric with its state: flows may be added while it runs.
 
     ``watch`` names ports by their node and the one they send to, which are noted over time.
     Marks are drawn by ``draws``, a function that returns the next n random numbers of the run, or
@@ -291,33 +291,33 @@ class PacketNetwork:
         self._ways = KnownWays(fabric, settings.priorities, one_port=True)
         self._transport = build_transport(settings.transport)
         self._tables = new_run(fabric, settings, self._transport, self._draws)
-        self._learnt = in_bytes(self._tables.flows[:0])
+        self._learnt = view_as_bytes(self._tables.flows[:0])
         self.now = 0  # the tick up to which everything has happened
         self._cpu = 0.0
         _watch(fabric, self._tables, watch)
 
     def add(self, flows: Sequence[Flow], at: int = 0) -> range:
-        """Take in flows, whose beginning is the tick ``at``; returns their numbers.
+        """Add flows, whose beginning is tick ``at``; return their numbers.
 
-        They are numbered as they come, and may wait for one another and for earlier ones.  Raises
-        :class:`DimsweepError` naming the flow that cannot be simulated.
+        They are numbered consecutively, and may wait for one another and for earlier ones.  Raises
+        :class:`DimsweepError`, naming the invalid flow.
         """
         first = self._n_flows
-        taken, new = self._checked(flows, first, at)
+        taken, new = self._check_flows(flows, first, at)
         return self._take_in(new, at, taken.after, taken.after_from)
 
     def learn(self, flows: Sequence[Flow]) -> range:
-        """Remember flows but for their sizes, none of which waits; returns numbers for ``repeat``.
+        """Register flows without sizes or predecessors; return numbers for ``repeat``.
 
-        Raises :class:`DimsweepError` naming the flow that cannot be simulated.
+        Raises :class:`DimsweepError`, naming the invalid flow.
         """
         first = len(self._learnt)
-        _, new = self._checked(flows, first, self.now)
-        self._learnt = np.concatenate([self._learnt, in_bytes(new)])
+        _, new = self._check_flows(flows, first, self.now)
+        self._learnt = np.concatenate([self._learnt, view_as_bytes(new)])
         return range(first, len(self._learnt))
 
     def repeat(self, learnt: Longs, sizes: Longs, at: int = 0) -> range:
-        """Take in flows like those that were learnt, of ``sizes`` bytes; else as ``add``."""
+        """Add flows that equal registered ones, with ``sizes`` bytes."""
         first = self._n_flows
         check_sizes(sizes, first, at, self.now)
         self._check_segments(sizes, first)
@@ -333,8 +333,10 @@ class PacketNetwork:
         if self._transport.resends:
             check_segments(self._tables.settings.payload, sizes, first)
 
-    def _checked(self, flows: Sequence[Flow], first: int, at: int) -> tuple[Taken, Table]:
-        """Flows that are checked, and as the kernel has them."""
+    def _check_flows(
+        self, flows: Sequence[Flow], first: int, at: int
+    ) -> tuple[CheckedFlows, Table]:
+        """Return checked flows, and their records for the kernel."""
         taken = self._ways.take(flows, first, at, self.now)
         self._check_segments(taken.flows["size"], first)
         new = new_flows(self._tables, taken.flows, self._ways)
@@ -343,14 +345,14 @@ class PacketNetwork:
 
     def _take_in(self, new: Table, at: int, after: Longs, after_from: Longs) -> range:
         first = self._n_flows
-        tables = with_flows(self._tables, new, len(after), self._ways)
+        tables = add_flows(self._tables, new, len(after), self._ways)
         n = self._n_flows
-        self._tables = with_events(tables, ROOM + n)
+        self._tables = reserve_events(tables, ROOM + n)
         admit(self._tables, first, at, after, after_from)
         return range(first, n)
 
     def advance(self, until: int = NEVER, stop: Stop = Stop.ARRIVAL) -> Completed:
-        """Simulate to the end of the next tick at which a flow completes, but not beyond ``until``.
+        """Simulate until the end of the next tick at which a flow completes, or ``until``.
 
         Nobody has completed if nothing is left to happen.  Raises :class:`DimsweepError` naming
         flows that never end: they wait for one another, for ports in a circle of pauses, or for
@@ -364,7 +366,7 @@ class PacketNetwork:
         counts["stop"], clock["until"] = stop, until
         began = process_time()
         while (outcome := run(tables)) == FULL:
-            self._tables = tables = enlarged(tables, self._draws)
+            self._tables = tables = enlarge_run(tables, self._draws)
         self._cpu += process_time() - began
         # Events stop at UNTIL, which a completion has set to its own tick.
         clock = tables.agenda.counts[0]
@@ -378,11 +380,11 @@ class PacketNetwork:
             tables.flows["departure"][departing],
         )
         if outcome == EMPTY and counts["n_ended"] < counts["n_flows"]:
-            raise stuck(self._fabric, tables)
+            raise stuck_error(self._fabric, tables)
         return completed
 
     def account(self) -> PacketRun:
-        """What has happened so far."""
+        """Return the results so far."""
         return account(self._fabric, self._tables, self._cpu)
 
 
@@ -400,8 +402,10 @@ def _watch(fabric: Fabric, tables: Run, watch: Collection[tuple[int, int]]) -> N
 
 
 def is_compiled(transport: Transport | str) -> bool:
-    """Whether the kernel's code for a transport is on disk: RoCE's and TCP's share one, and each
-    other transport has its own."""
+    """Return whether the kernel's code for a transport is cached on disk.
+
+    RoCE's and TCP's transports share one kernel, and each other transport has its own.
+    """
     wire = Fabric([Port(0, 1, 10**9, 0), Port(1, 0, 10**9, 0)], {})
     transport = build_transport(transport)
     draws = np.random.default_rng(0).random
@@ -417,12 +421,12 @@ def simulate_packets(
     seed: int = 0,
     draws: Draws | None = None,
 ) -> PacketRun:
-    """Send every packet of every flow.
+    """Simulate every packet of every flow.
 
-    ``watch`` names ports by their node and the one they send to, whose queues are noted over time.
-    Marks are drawn by ``draws``, a function that returns the next n random numbers of the run, or
-    by a generator with ``seed``.  Raises :class:`DimsweepError` for what cannot be simulated, and
-    naming the flows that never end if the fabric deadlocks.
+    ``watch`` names ports by their node and its peer, whose queues are recorded over time.  Marks
+    are drawn by ``draws``, a function that returns the next n random numbers of the run, or by a
+    generator with ``seed``.  Raises :class:`DimsweepError` for invalid input, and, naming the flows
+    that never end, for a deadlock.
     """
     settings = settings or Settings()
     network = PacketNetwork(fabric, settings, watch=watch, seed=seed, draws=draws)

@@ -1,4 +1,4 @@
-"""How ports send: queues, pause frames, marks, telemetry, and a switch's shared buffer.
+"""Ports: queues, pause frames, marks, telemetry, and a switch's shared buffer.
 
 **The buffer.**  Packets count at the port by which they came in.  Behind a reserve they take from
 the buffer that all ports share, up to a dynamic threshold, the free share / 2^shift (Choudhury and
@@ -10,7 +10,7 @@ has no reserves.
 from typing import Any
 
 from dimsweep.engine.kernels.core import queues
-from dimsweep.engine.kernels.core.agenda import next_number, passed, plan_as
+from dimsweep.engine.kernels.core.agenda import has_passed, next_number, plan_numbered
 from dimsweep.engine.kernels.core.compiling import long, prefetch, where_used
 from dimsweep.engine.kernels.core.queues import append, take_first
 from dimsweep.engine.kernels.core.tables import NONE
@@ -20,14 +20,14 @@ from dimsweep.engine.kernels.packet.state import Run, inlined, kernel
 
 @inlined
 def threshold(r: Run, port: int) -> int:
-    """Bytes beyond its reserve that may arrive by this port before it pauses the other end."""
+    """Return the bytes beyond its reserve that a port may hold before it pauses its peer."""
     switch = r.switches[r.ports[port].switch]
     return (switch.shared - switch.used) >> r.ports[port].shift
 
 
 @inlined
 def has_room(r: Run, port: int, size: int) -> bool:
-    """Whether a packet may wait at ``port`` of a switch that drops: its queue is not too long."""
+    """Return whether a packet may queue at ``port`` of a switch that drops packets."""
     switch, p = r.switches[r.ports[port].switch], r.ports[port]
     free = switch.shared - switch.used
     if p.egress + size > p.room:
@@ -41,14 +41,15 @@ def _beyond_reserve(r: Run, port: int) -> int:
 
 
 @inlined
-def admits(r: Run, port: int, size: int) -> bool:
-    """Whether a packet that came in by ``port`` finds room."""
+def can_admit(r: Run, port: int, size: int) -> bool:
+    """Return whether a packet that came in by ``port`` has room."""
     p = r.ports[port]
     return p.over + size <= p.headroom or _beyond_reserve(r, port) + size <= threshold(r, port)
 
 
 @inlined
 def admit(r: Run, port: int, size: int) -> None:
+    """Charge a packet to the buffer of the port by which it came in."""
     p = r.ports[port]
     beyond = p.ingress + size - r.settings.reserve
     if beyond <= 0:
@@ -62,7 +63,7 @@ def admit(r: Run, port: int, size: int) -> None:
 
 @inlined
 def release(r: Run, port: int, size: int) -> None:
-    """A packet that came in by ``port`` leaves the switch."""
+    """Release the buffer of a departing packet that came in by ``port``."""
     p = r.ports[port]
     from_over = min(p.over, size)
     from_shared = min(size - from_over, _beyond_reserve(r, port))
@@ -73,12 +74,14 @@ def release(r: Run, port: int, size: int) -> None:
 
 @inlined
 def must_pause(r: Run, port: int) -> bool:
+    """Return whether a port must pause its peer."""
     p = r.ports[port]
     return p.pausing == 0 and (p.over > 0 or _beyond_reserve(r, port) >= threshold(r, port))
 
 
 @inlined
 def may_resume(r: Run, port: int) -> bool:
+    """Return whether a port may let its peer resume."""
     p = r.ports[port]
     if p.pausing == 0 or p.over > 0:
         return False
@@ -88,13 +91,14 @@ def may_resume(r: Run, port: int) -> bool:
 
 @inlined
 def link_of(r: Run, port: int) -> int:
-    """The first row of a port, which has what its link does."""
+    """Return the first row of a port, which holds the state of its link."""
     n = r.settings.priorities
     return port if n == 1 else port - port % n
 
 
 @inlined
 def new_packet(r: Run, kind: int, flow: int, size: int) -> int:
+    """Take a packet from the free list, and return its number."""
     packet = queues.take_free(r.counts[0].packets, r.packets)
     record = r.packets[packet]
     record.kind = kind
@@ -108,6 +112,7 @@ def new_packet(r: Run, kind: int, flow: int, size: int) -> int:
 
 @inlined
 def free_packet(r: Run, packet: int) -> None:
+    """Return a packet to the free list."""
     queues.put_free(r.counts[0].packets, r.packets, packet)
 
 
@@ -121,7 +126,7 @@ def draw(r: Run) -> float:
 
 @inlined
 def next_way(r: Run, flow: int) -> int:
-    """Return the way, in Run.ways, of a flow's next packet: all in turn."""
+    """Return the way, in Run.ways, of a flow's next packet, in turn."""
     f = r.flows[flow]
     turn = f.turn
     f.turn = turn + 1 if turn + 1 < f.n_ways else 0
@@ -130,7 +135,7 @@ def next_way(r: Run, flow: int) -> int:
 
 @inlined
 def reply(r: Run, flow: int, packet: int, kind: int) -> int:
-    """Turn a packet into an answer to its sender; returns the port that sends it."""
+    """Turn a packet into an answer to its sender; return the port that sends it."""
     k, f = r.packets[packet], r.flows[flow]
     k.kind = kind
     k.rank = f.ack_rank
@@ -142,12 +147,13 @@ def reply(r: Run, flow: int, packet: int, kind: int) -> int:
 
 @inlined
 def time_to_send(r: Run, size: int, rate: int) -> int:
-    """Ticks, rounded half up."""
+    """Return the ticks to send ``size`` bytes at ``rate``, rounded half up."""
     return (16 * size * r.settings.ticks + rate) // (2 * rate)
 
 
 @inlined
 def time_on_wire(r: Run, port: int, size: int) -> int:
+    """Return the ticks that a packet of ``size`` bytes takes on the port's link."""
     p = r.ports[port]
     if size == r.settings.ack_size:
         return p.ack_time
@@ -158,14 +164,14 @@ def time_on_wire(r: Run, port: int, size: int) -> int:
 
 
 @inlined
-def busy(r: Run, port: int) -> bool:
-    """Whether the port sends now; if so, it will look into its queue when it ends."""
+def is_busy(r: Run, port: int) -> bool:
+    """Return whether the port is sending; if so, it will check its queue at the end."""
     p = r.ports[port]
-    if p.number < 0 or passed(r.agenda, p.until, p.number):
+    if p.number < 0 or has_passed(r.agenda, p.until, p.number):
         return False
     if p.planned == 0:
         p.planned = 1
-        plan_as(r.agenda, p.until, p.number, state.SENT | port << state.KIND_BITS)
+        plan_numbered(r.agenda, p.until, p.number, state.SENT | port << state.KIND_BITS)
     return True
 
 
@@ -173,7 +179,7 @@ def busy(r: Run, port: int) -> bool:
 def send(r: Run, port: int, packet: int) -> None:
     """Put ``packet`` on the wire.
 
-    What frees the port afterwards is an event only if somebody waits for it.
+    The end of the transmission is an event only if another packet waits for it.
     """
     p = r.ports[port]
     now = r.agenda.counts[0].now
@@ -183,21 +189,21 @@ def send(r: Run, port: int, packet: int) -> None:
     p.number = next_number(r.agenda)
     p.planned = p.frames.head != NONE or _is_awaited(r, port)
     if p.planned:
-        plan_as(r.agenda, p.until, p.number, state.SENT | port << state.KIND_BITS)
+        plan_numbered(r.agenda, p.until, p.number, state.SENT | port << state.KIND_BITS)
     k = r.packets[packet]
     k.time = p.until + p.delay
     k.number = next_number(r.agenda)
     k.came = p.back + k.rank
     if p.wire.head == NONE:
-        plan_as(r.agenda, k.time, k.number, state.ARRIVE | port << state.KIND_BITS)
+        plan_numbered(r.agenda, k.time, k.number, state.ARRIVE | port << state.KIND_BITS)
     append(p.wire, r.packets, packet)
     if p.watched:
-        _note(r, port)
+        _note_sample(r, port)
 
 
 @inlined
 def _is_awaited(r: Run, port: int) -> bool:
-    """Whether data, an ACK or a queue pair wait for the link."""
+    """Return whether data, an ACK or a queue pair waits for the link."""
     for row in range(port, port + r.settings.priorities):
         if r.ports[row].queue.head != NONE or r.ports[row].pairs > 0:
             return True
@@ -206,16 +212,16 @@ def _is_awaited(r: Run, port: int) -> bool:
 
 @inlined
 def take_from_wire(r: Run, port: int) -> int:
-    """The packet that arrives; the one behind it on the wire is what arrives next.
+    """Return the arriving packet, and plan the arrival of the next one on the wire.
 
-    So there is one event for a wire, however many packets are on it.
+    So each wire has at most one event, however many packets are on it.
     """
     p = r.ports[port]
     packet = take_first(p.wire, r.packets)
     after: Any = long(p.wire.head)
     if after != NONE:
         k = r.packets[after]
-        plan_as(r.agenda, k.time, k.number, state.ARRIVE | port << state.KIND_BITS)
+        plan_numbered(r.agenda, k.time, k.number, state.ARRIVE | port << state.KIND_BITS)
         prefetch(r.packets, k.next)
         if len(r.telemetry) > 0:  # have what all hops have written ready when the packet comes
             for hop in range(0, state.HOPS, 2):
@@ -224,8 +230,8 @@ def take_from_wire(r: Run, port: int) -> int:
 
 
 @inlined
-def first_of(r: Run, port: int) -> int:
-    """Take the first of all data and ACKs that wait at ``port``."""
+def take_queued(r: Run, port: int) -> int:
+    """Take the first data packet or ACK that waits at ``port``."""
     p = r.ports[port]
     packet = take_first(p.queue, r.packets)
     prefetch(r.packets, p.queue.head)
@@ -233,35 +239,35 @@ def first_of(r: Run, port: int) -> int:
 
 
 @inlined
-def first_frame(r: Run, port: int) -> int:
-    """The pause frame that goes next, before everything else."""
+def take_frame(r: Run, port: int) -> int:
+    """Take the next pause frame, which precedes all other packets."""
     return take_first(r.ports[port].frames, r.packets)
 
 
 @inlined
 def pick_at_switch(r: Run, port: int) -> int:
-    """What waits first in a priority of a switch's port, unless it is paused."""
+    """Take the first packet in a row of a switch's port, unless it is empty or paused."""
     p = r.ports[port]
     if p.queue.head == NONE or p.paused:
         return NONE
-    packet = first_of(r, port)
-    _leave(r, port, packet)
+    packet = take_queued(r, port)
+    _leave_switch(r, port, packet)
     return packet
 
 
 @inlined
-def _leave(r: Run, port: int, packet: int) -> None:
-    """Data or an ACK leave a switch: the buffer is freed, and marks and telemetry are written."""
+def _leave_switch(r: Run, port: int, packet: int) -> None:
+    """Release the buffer of a departing packet, and write its mark and telemetry."""
     k, p = r.packets[packet], r.ports[port]
     if r.settings.pauses:
         release(r, k.came, k.size)
     else:
         r.switches[p.switch].used -= k.size
     p.egress -= k.size
-    if p.egress > p.mark_from and _marks(r, port) and k.kind == state.DATA:
+    if p.egress > p.mark_from and _draw_mark(r, port) and k.kind == state.DATA:
         k.marked = 1
     if r.settings.pauses and may_resume(r, k.came):
-        _tell(r, k.came, state.RESUME, NONE)
+        _send_frame(r, k.came, state.RESUME, NONE)
     if k.kind == state.DATA:
         p.data += 1
         p.data_bytes += k.size
@@ -270,14 +276,14 @@ def _leave(r: Run, port: int, packet: int) -> None:
             hop, link = r.telemetry[packet, k.hops], r.ports[link_of(r, port)]
             hop.time = r.agenda.counts[0].now
             hop.bytes = link.sent
-            hop.queue = _waiting(r, link_of(r, port))
+            hop.queue = _queued_bytes(r, link_of(r, port))
             hop.rate = p.rate
             k.hops += 1
 
 
 @inlined
-def _waiting(r: Run, link: int) -> int:
-    """Bytes that wait for a link: data and ACKs of all priorities, and pause frames."""
+def _queued_bytes(r: Run, link: int) -> int:
+    """Return the bytes that wait for a link, pause frames included."""
     n_bytes, frame = 0, long(r.ports[link].frames.head)
     while frame != NONE:
         n_bytes += r.settings.frame_size
@@ -288,7 +294,7 @@ def _waiting(r: Run, link: int) -> int:
 
 
 @inlined
-def _marks(r: Run, port: int) -> bool:
+def _draw_mark(r: Run, port: int) -> bool:
     p = r.ports[port]
     if p.egress > p.mark_all:
         return True
@@ -298,14 +304,11 @@ def _marks(r: Run, port: int) -> bool:
 
 @inlined
 def receive_at_switch(r: Run, port: int, packet: int) -> int:
-    """A packet waits at ``port``, if the buffer has room.
-
-    Returns the port, or NONE if the packet is dropped.
-    """
+    """Queue a packet at ``port`` if the buffer has room; return the port or NONE."""
     k, p = r.packets[packet], r.ports[port]
     came = long(k.came)
     if r.settings.pauses:
-        if not admits(r, came, k.size):
+        if not can_admit(r, came, k.size):
             r.ports[came].dropped += 1
             free_packet(r, packet)
             return NONE
@@ -322,20 +325,20 @@ def receive_at_switch(r: Run, port: int, packet: int) -> int:
     if p.egress > p.most:
         p.most = p.egress
     if p.watched:
-        _note(r, port)
+        _note_sample(r, port)
     if r.settings.pauses and must_pause(r, came):
-        _tell(r, came, state.PAUSE, port)
+        _send_frame(r, came, state.PAUSE, port)
     append(p.queue, r.packets, packet)
     return port
 
 
 @kernel
 def _trim(r: Run, port: int, packet: int) -> int:
-    """Cut the payload of what finds no room, or of what waits last, with equal chances, so that
-    flows in step do not lose in step (Handley et al., NDP, SIGCOMM 2017, section 3.2); the header
-    goes on in the highest priority.
+    """Trim a packet without room, or the last one in the queue, with equal chances.
 
-    Returns the port, or NONE if not even the header has room.
+    Random choice keeps flows in step from losing in step (Handley et al., NDP, SIGCOMM 2017,
+    section 3.2).  The header continues in the highest priority.  Return the port, or NONE if even
+    the header has no room.
     """
     k, p = r.packets[packet], r.ports[port]
     is_last = draw(r) < 0.5
@@ -343,7 +346,7 @@ def _trim(r: Run, port: int, packet: int) -> int:
         last = r.packets[p.queue.tail]
         p.egress += k.size - last.size
         r.switches[p.switch].used += k.size - last.size
-        _exchange(r, packet, p.queue.tail)
+        _swap_packets(r, packet, p.queue.tail)
     p.trimmed += 1
     k.kind = state.TRIMMED
     k.size = r.settings.ack_size
@@ -361,8 +364,8 @@ def _trim(r: Run, port: int, packet: int) -> int:
 
 
 @inlined
-def _exchange(r: Run, one: int, other: int) -> None:
-    """Two records tell of each other's packets of data, where they are."""
+def _swap_packets(r: Run, one: int, other: int) -> None:
+    """Swap the contents of two data packets."""
     a, b = r.packets[one], r.packets[other]
     a.upto, b.upto = b.upto, a.upto
     a.stamp, b.stamp = b.stamp, a.stamp
@@ -374,18 +377,18 @@ def _exchange(r: Run, one: int, other: int) -> None:
     a.entropy, b.entropy = b.entropy, a.entropy
     a.asks, b.asks = b.asks, a.asks
     a.sendings, b.sendings = b.sendings, a.sendings
-    _exchange_targets(r, one, other)
+    _swap_credits(r, one, other)
 
 
 @where_used("credits")
 @inlined
-def _exchange_targets(r: Run, one: int, other: int) -> None:
-    a, b = r.told[one], r.told[other]
+def _swap_credits(r: Run, one: int, other: int) -> None:
+    a, b = r.reports[one], r.reports[other]
     a.credit, b.credit = b.credit, a.credit
 
 
 @kernel
-def _note(r: Run, port: int) -> None:
+def _note_sample(r: Run, port: int) -> None:
     link = link_of(r, port)
     sample = r.samples[r.counts[0].n_samples]
     sample.time = r.agenda.counts[0].now
@@ -403,8 +406,8 @@ def _note(r: Run, port: int) -> None:
 
 
 @kernel
-def _tell(r: Run, port: int, kind: int, queue: int) -> None:
-    """Tell the other end of ``port`` to pause, since a packet waits at ``queue``, or to resume."""
+def _send_frame(r: Run, port: int, kind: int, queue: int) -> None:
+    """Send a pause frame for a packet at ``queue``, or a resume frame, to the peer of ``port``."""
     p = r.ports[port]
     pausing = r.pausings[r.counts[0].n_pausings]
     pausing.time = r.agenda.counts[0].now
@@ -415,14 +418,14 @@ def _tell(r: Run, port: int, kind: int, queue: int) -> None:
     r.counts[0].drawn += r.settings.draws_per_frame
     frame, link = new_packet(r, kind, p.back, r.settings.frame_size), link_of(r, port)
     append(r.ports[link].frames, r.packets, frame)
-    if not busy(r, link):
+    if not is_busy(r, link):
         # A frame waits for no data, so nothing else can be sent first: no recursion is needed.
-        send(r, link, first_frame(r, link))
+        send(r, link, take_frame(r, link))
 
 
 @inlined
-def hear(r: Run, port: int, kind: int) -> None:
-    """A pause frame has arrived for ``port``."""
+def receive_frame(r: Run, port: int, kind: int) -> None:
+    """Handle a pause or resume frame for ``port``."""
     p = r.ports[port]
     now = r.agenda.counts[0].now
     if kind == state.PAUSE:
@@ -436,4 +439,4 @@ def hear(r: Run, port: int, kind: int) -> None:
             p.paused_ticks += now - p.paused_since
         p.paused = 0
     if p.watched:
-        _note(r, port)
+        _note_sample(r, port)

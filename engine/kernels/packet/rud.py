@@ -1,4 +1,4 @@
-"""Reliable unordered delivery, as Ultra Ethernet's transport has it (UE 1.0, packet delivery).
+"""Reliable unordered delivery, after Ultra Ethernet's transport (UE 1.0, packet delivery).
 
 **Delivery.**  Packets are numbered, take any way, and are accepted in any order.  The receiver
 acknowledges after a number of bytes, and at once a packet that is marked, one that asks for it (the
@@ -23,7 +23,7 @@ import numpy as np
 from dimsweep.engine.cluster.transports import Ticks, Transport
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kernels.core.agenda import plan
-from dimsweep.engine.kernels.core.compiling import long, lowest, where_used
+from dimsweep.engine.kernels.core.compiling import long, lowest_bit, where_used
 from dimsweep.engine.kernels.core.queues import append
 from dimsweep.engine.kernels.core.tables import NONE
 from dimsweep.engine.kernels.packet import credits, hooks
@@ -43,13 +43,13 @@ from dimsweep.engine.kernels.packet.state import (
 
 
 class Balance(StrEnum):
-    """How a sender balances its load over ways, by what entropy values it writes.
+    """Strategies by which a sender balances its load over ways through entropy values.
 
-    ``oblivious``: all in turn, shuffled anew each turn.  ``bitmap``: likewise, but those that
-    came back with a mark or a NACK are passed over as many turns as :func:`answer` says.  ``reps``:
-    those that came back unmarked again, else any (recycled entropy packet spraying: Bonato et al.,
-    2024, arXiv:2407.21625, without its freezing).  ``mixed``: what came back unmarked, else as
-    ``bitmap``.
+    ``oblivious``: all values in turn, shuffled in each turn.  ``bitmap``: as ``oblivious``, but
+    values that returned with a mark or a NACK are skipped for as many turns as :func:`note_outcome`
+    sets.  ``reps``: values that returned unmarked are reused, else any is drawn (recycled entropy
+    packet spraying: Bonato et al., 2024, arXiv:2407.21625, without its freezing).  ``mixed``:
+    values that returned unmarked, else as ``bitmap``.
     """
 
     OBLIVIOUS = "oblivious"
@@ -68,7 +68,7 @@ _MARK, _NACK, _MOST = 1, 4, 15
 
 @inlined
 def next_value(r: Run, flow: int) -> int:
-    """The entropy value of the next packet."""
+    """Return the entropy value of the next packet."""
     u, keys = r.rud[flow], r.keys[0].rud
     if keys.balance >= _REPS and u.n_fresh > 0:
         keeps = _REPS_KEEPS if keys.balance == _REPS else RECYCLED
@@ -76,13 +76,13 @@ def next_value(r: Run, flow: int) -> int:
         u.n_fresh -= 1
         return long(r.recycled[RECYCLED * flow + (at if at >= 0 else at + keeps)])
     if keys.balance == _REPS:
-        return _any(r)
-    return _in_turn(r, flow)
+        return _random_value(r)
+    return _next_in_turn(r, flow)
 
 
 @kernel
-def _in_turn(r: Run, flow: int) -> int:
-    """The next value of this turn that is not passed over; the first one loses a penalty."""
+def _next_in_turn(r: Run, flow: int) -> int:
+    """Return the next value of this turn without penalty; the first one loses a penalty."""
     u, keys = r.rud[flow], r.keys[0].rud
     first = keys.entropies * flow
     for i in range(keys.entropies + 1):
@@ -90,7 +90,7 @@ def _in_turn(r: Run, flow: int) -> int:
         u.turn += 1
         if u.turn == keys.entropies:
             u.turn = 0
-            u.mask = _any(r)
+            u.mask = _random_value(r)
         if keys.balance == _OBLIVIOUS or r.penalties[first + value] == 0:
             break
         if i == 0:
@@ -99,13 +99,13 @@ def _in_turn(r: Run, flow: int) -> int:
 
 
 @inlined
-def _any(r: Run) -> int:
+def _random_value(r: Run) -> int:
     return int(draw(r) * r.keys[0].rud.entropies)
 
 
 @kernel
-def answer(r: Run, flow: int, value: int, how: int) -> None:
-    """A packet with this value came back GOOD, MARKED, or REFUSED."""
+def note_outcome(r: Run, flow: int, value: int, how: int) -> None:
+    """Record that a packet with this value returned GOOD, MARKED or REFUSED."""
     u, keys = r.rud[flow], r.keys[0].rud
     if how == GOOD:
         keeps = _REPS_KEEPS if keys.balance == _REPS else RECYCLED
@@ -120,9 +120,11 @@ def answer(r: Run, flow: int, value: int, how: int) -> None:
 
 
 @inlined
-def hashed(r: Run, flow: int, value: int) -> int:
-    """Which of the flow's ways its packets of this value take: a number that looks random
-    (SplitMix64's finaliser; Steele et al., OOPSLA 2014)."""
+def choose_way(r: Run, flow: int, value: int) -> int:
+    """Return the way of a flow's packets with this value, by the switches' hash.
+
+    The hash is SplitMix64's finaliser (Steele et al., OOPSLA 2014).
+    """
     x = np.uint64(r.rud[flow].salt + (value << 40))
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -139,11 +141,11 @@ _PATIENCE = 16  # time-outs after which a credit packet is taken to be lost
 
 @dataclass(frozen=True)
 class Rud(Transport):
-    """What transports share that deliver so; the defaults are those of ultraethernet/uet-htsim.
+    """Base class of transports with unordered delivery.
 
-    ``balance`` is how packets find their ways, by ``entropies`` values, a power of two.  After
-    ``ack_every`` bytes an ACK is due.  What was not acknowledged after ``rto``, or two round trips
-    if those are longer, is sent again.
+    Defaults follow ultraethernet/uet-htsim.  ``balance`` selects ways by ``entropies`` values, a
+    power of two.  An ACK is due after ``ack_every`` bytes.  A packet without an ACK after ``rto``,
+    or two round trips if those are longer, is retransmitted.
     """
 
     balance: Balance = Balance.MIXED
@@ -167,49 +169,49 @@ class Rud(Transport):
     @staticmethod
     @abstractmethod
     def shrink(r: Any, flow: int, n_bytes: int) -> None:
-        """A NACK has come of a packet of ``n_bytes``, which is still counted as under way."""
+        """Handle a NACK for a packet of ``n_bytes`` that is still in flight."""
 
     @staticmethod
     @abstractmethod
     def time_out(r: Any, flow: int, n_bytes: int) -> None:
-        """A packet of ``n_bytes`` has timed out."""
+        """Handle the time-out of a packet of ``n_bytes``."""
 
 
 @where_used("rud", False)
 @inlined
-def spoken(r: Run) -> bool:
-    """Whether the run's transport delivers so."""
+def is_used(r: Run) -> bool:
+    """Return whether the run uses unordered delivery."""
     return True
 
 
 @where_used("rud")
 @inlined
 def start(r: Run, flow: int) -> None:
-    """A flow starts, which switches hash like no other."""
+    """Start a flow with its own salt for the switches' hash."""
     r.rud[flow].salt = int(draw(r) * (1 << 52)) + flow
-    r.rud[flow].mask = _any(r)
+    r.rud[flow].mask = _random_value(r)
 
 
 @inlined
-def _size(r: Run, flow: int, packet: int) -> int:
-    """Bytes of a flow's packet, with its header."""
+def _packet_size(r: Run, flow: int, packet: int) -> int:
+    """Return the bytes of a flow's packet, header included."""
     s = r.settings
     return min(s.payload, r.flows[flow].size - packet * s.payload) + s.data_header
 
 
 @inlined
 def _to_send(r: Run, flow: int) -> tuple[int, int]:
-    """Bytes with headers that were never sent, and that are to be sent again."""
+    """Return the unsent bytes and the bytes to retransmit, headers included."""
     u, s, size = r.rud[flow], r.settings, r.flows[flow].size
     mtu, last = s.payload + s.data_header, u.n_packets - 1
     total = size + u.n_packets * s.data_header
-    short = mtu - _size(r, flow, last) if r.segments[u.first + last] & _LOST else 0
+    short = mtu - _packet_size(r, flow, last) if r.segments[u.first + last] & _LOST else 0
     return max(total - u.next * mtu, 0), u.n_lost * mtu - short
 
 
 @inlined
-def _next(r: Run, flow: int) -> int:
-    """The packet to send: the first that is lost, or else a new one."""
+def _pick_packet(r: Run, flow: int) -> int:
+    """Return the packet to send: the first lost one, or else a new one."""
     u = r.rud[flow]
     if u.n_lost == 0:
         return long(u.next)
@@ -221,29 +223,28 @@ def _next(r: Run, flow: int) -> int:
 @where_used("rud", False)
 @inlined
 def may_send(r: Run, flow: int) -> bool:
-    """Whether there is something to send (again) for which the window has room, or for which the
-    receiver has given credit."""
+    """Return whether there is a packet to send, with room in the window or credit for it."""
     u, f = r.rud[flow], r.flows[flow]
     if u.n_lost == 0 and u.next == u.n_packets:
         return False
-    if not credits.has_some(r, flow):
+    if not credits.has_credit(r, flow):
         return False
     if u.in_flight + r.settings.payload + r.settings.data_header <= f.allowed:
         return True
-    return u.in_flight + _size(r, flow, _next(r, flow)) <= f.allowed
+    return u.in_flight + _packet_size(r, flow, _pick_packet(r, flow)) <= f.allowed
 
 
 @where_used("rud", 0)
 @inlined
 def next_packet(r: Run, flow: int) -> int:
-    """Which packet of the flow is sent now."""
-    return _next(r, flow)
+    """Return the packet of the flow to send now."""
+    return _pick_packet(r, flow)
 
 
 @where_used("rud", NONE)
 @inlined
 def send(r: Run, flow: int, packet: int) -> int:
-    """A packet is about to leave; returns by which of its flow's ways."""
+    """Register a departing packet, and return its way."""
     u, k, f, now = r.rud[flow], r.packets[packet], r.flows[flow], r.agenda.counts[0].now
     at = u.first + k.upto
     sendings = r.segments[at] // _AGAIN
@@ -259,24 +260,26 @@ def send(r: Run, flow: int, packet: int) -> int:
     ends = u.next == u.n_packets and u.n_lost == 0
     k.asks = sendings > 0 or ends or u.in_flight + k.size >= f.allowed
     k.sendings = sendings
-    credits.spend(r, flow, packet, *_to_send(r, flow))
+    credits.spend_credit(r, flow, packet, *_to_send(r, flow))
     if u.timer < 0:
         u.timer = plan(r.agenda, now + _rto(r, flow), RETRANSMIT | flow << KIND_BITS)
     value = next_value(r, flow)
     k.entropy = value
-    return hashed(r, flow, value)
+    return choose_way(r, flow, value)
 
 
 @where_used("rud", NONE)
 @kernel
 def receive(r: Run, flow: int, packet: int) -> int:
-    """Data, or what a switch has left of them, have come: turn the packet into an answer, if one is
-    due.  Returns the port that has something to send then, or NONE."""
+    """Handle data, or a trimmed header, at the receiver; turn it into an answer if one is due.
+
+    Return the port that has something to send then, or NONE.
+    """
     u, k, f = r.rud[flow], r.packets[packet], r.flows[flow]
     number = long(k.upto)
     at = u.first + number
     is_new = r.segments[at] & _COME == 0
-    credits.want(r, flow, packet, k.kind == REQUEST or (k.kind == TRIMMED and is_new))
+    credits.receive_request(r, flow, packet, k.kind == REQUEST or (k.kind == TRIMMED and is_new))
     if k.kind == REQUEST:
         return _acknowledge(r, flow, packet, True)
     if k.kind == TRIMMED:
@@ -310,8 +313,8 @@ def receive(r: Run, flow: int, packet: int) -> int:
 
 @inlined
 def _acknowledge(r: Run, flow: int, packet: int, from_itself: bool) -> int:
-    """The bitmap begins with the packet itself, or as early as one that ends with it may."""
-    u, t, number = r.rud[flow], r.told[packet], long(r.packets[packet].upto)
+    """Turn a packet into an ACK, whose bitmap starts at the packet or ends with it."""
+    u, t, number = r.rud[flow], r.reports[packet], long(r.packets[packet].upto)
     base = number if from_itself else max(number - (_BITS - 1), u.expected + 1)
     t.base = base
     t.upto = u.expected
@@ -329,9 +332,9 @@ def _acknowledge(r: Run, flow: int, packet: int, from_itself: bool) -> int:
 
 @where_used("rud")
 @kernel
-def hear(r: Run, flow: int, packet: int) -> None:
-    """The sender hears an ACK: what has come, and of which way."""
-    u, k, t, f = r.rud[flow], r.packets[packet], r.told[packet], r.flows[flow]
+def on_ack(r: Run, flow: int, packet: int) -> None:
+    """Handle an ACK: record the arrived packets, and the outcome of its way."""
+    u, k, t, f = r.rud[flow], r.packets[packet], r.reports[packet], r.flows[flow]
     u.news = max(t.got - u.heard, 0)
     u.heard += u.news
     u.in_flight -= u.news
@@ -339,62 +342,62 @@ def hear(r: Run, flow: int, packet: int) -> None:
     is_it = known & _OUT and known // _AGAIN == k.sendings and k.sendings < 2
     u.rtt = r.agenda.counts[0].now - k.stamp if is_it else NONE
     while u.una < t.upto:
-        _come(r, flow, long(u.una))
+        _note_come(r, flow, long(u.una))
         u.una += 1
     bits = t.bits + np.uint64(0)
     while bits:
-        number = t.base + lowest(bits)
+        number = t.base + lowest_bit(bits)
         bits &= bits - np.uint64(1)
         if number >= u.una:
-            _come(r, flow, number)
+            _note_come(r, flow, number)
     f.acked = f.size if u.una == u.n_packets else u.una * r.settings.payload
-    answer(r, flow, long(k.entropy), MARKED if k.marked else GOOD)
+    note_outcome(r, flow, long(k.entropy), MARKED if k.marked else GOOD)
 
 
 @inlined
-def _come(r: Run, flow: int, number: int) -> None:
-    """A packet has come, and need not be sent again; while it was to be, it was not counted as
-    under way."""
+def _note_come(r: Run, flow: int, number: int) -> None:
+    """Record that a packet has arrived; a lost packet was not counted as in flight."""
     u = r.rud[flow]
     known = r.segments[u.first + number]
     if known & _LOST:
         u.n_lost -= 1
-        u.in_flight += _size(r, flow, number)
+        u.in_flight += _packet_size(r, flow, number)
     r.segments[u.first + number] = known & ~(_OUT | _LOST)
 
 
 @where_used("rud")
 @kernel
-def refused(r: Run, flow: int, packet: int) -> None:
-    """The sender hears a NACK: the packet is to be sent again, and its way was full, unless that
-    was the receiver's own link."""
+def on_nack(r: Run, flow: int, packet: int) -> None:
+    """Handle a NACK: retransmit the packet, and penalise its way unless the last hop trimmed it."""
     u, k = r.rud[flow], r.packets[packet]
     at = u.first + k.upto
     if r.segments[at] & _OUT == 0:
         return
     u.rtt = r.agenda.counts[0].now - r.sent_at[at]
-    hooks.shrink(r, flow, _size(r, flow, long(k.upto)))
-    _lose(r, flow, long(k.upto))
+    hooks.shrink(r, flow, _packet_size(r, flow, long(k.upto)))
+    _mark_lost(r, flow, long(k.upto))
     how = MARKED if k.marked else GOOD
-    answer(r, flow, long(k.entropy), how if k.last_hop else REFUSED)
+    note_outcome(r, flow, long(k.entropy), how if k.last_hop else REFUSED)
 
 
 @inlined
-def _lose(r: Run, flow: int, number: int) -> None:
-    """A packet is under way no longer, and is to be sent again."""
+def _mark_lost(r: Run, flow: int, number: int) -> None:
+    """Mark a packet in flight as lost; it will be retransmitted."""
     u = r.rud[flow]
     at = u.first + number
     r.segments[at] = (r.segments[at] & ~_OUT) | _LOST
     u.resend = min(long(u.resend), number) if u.n_lost > 0 else number
     u.n_lost += 1
-    u.in_flight -= _size(r, flow, number)
+    u.in_flight -= _packet_size(r, flow, number)
 
 
 @where_used("rud", NONE)
 @kernel
-def run_out(r: Run, flow: int) -> int:
-    """A timer has run out: whatever was sent longest ago is lost, if that is as long ago as the
-    time-out.  Returns the port that may now send, or NONE."""
+def on_timer(r: Run, flow: int) -> int:
+    """Handle a time-out: the oldest packet in flight is lost if it is older than the time-out.
+
+    Return the port that may now send, or NONE.
+    """
     u, now, rto = r.rud[flow], r.agenda.counts[0].now, _rto(r, flow)
     u.timer = NONE
     earliest, number = _earliest(r, flow)
@@ -403,13 +406,13 @@ def run_out(r: Run, flow: int) -> int:
         port = long(r.flows[flow].port)
     if number >= 0 and r.sent_at[u.first + number] + rto <= now:
         u.timeouts += 1
-        hooks.time_out(r, flow, _size(r, flow, number))
-        _lose(r, flow, number)
+        hooks.time_out(r, flow, _packet_size(r, flow, number))
+        _mark_lost(r, flow, number)
         port = long(r.flows[flow].port)
         earliest, number = _earliest(r, flow)
     if number < 0:
         earliest = now
-    if number >= 0 or credits.waits(r, flow):
+    if number >= 0 or credits.is_starved(r, flow):
         u.timer = plan(r.agenda, max(earliest + rto, now), RETRANSMIT | flow << KIND_BITS)
     return port
 
@@ -417,10 +420,12 @@ def run_out(r: Run, flow: int) -> int:
 @where_used("credits", False)
 @kernel
 def _starves(r: Run, flow: int) -> bool:
-    """A time-out has passed; whether the sender asks (again), since nothing has answered it, or
-    credit must have been lost."""
+    """Count a time-out of a sender without credit; return whether it requests credit again.
+
+    It does if no answer has arrived, or credit must have been lost.
+    """
     c = r.credits[flow]
-    if not credits.waits(r, flow):
+    if not credits.is_starved(r, flow):
         return False
     c.starved += 1
     if c.asked == 0 and c.starved < _PATIENCE:
@@ -433,7 +438,7 @@ def _starves(r: Run, flow: int) -> bool:
 @where_used("credits")
 @kernel
 def ask_for_credit(r: Run, flow: int) -> None:
-    """The sender has no credit, and asks for some by a packet without data."""
+    """Request credit by a packet without data."""
     u, f, c = r.rud[flow], r.flows[flow], r.credits[flow]
     c.asked = 1
     packet = new_packet(r, REQUEST, flow, r.settings.ack_size)
@@ -444,20 +449,20 @@ def ask_for_credit(r: Run, flow: int) -> None:
     k.sendings = _UNHEARD
     value = next_value(r, flow)
     k.entropy = value
-    k.hop = r.ways[f.ways + hashed(r, flow, value)].data
-    r.told[packet].credit = c.target
+    k.hop = r.ways[f.ways + choose_way(r, flow, value)].data
+    r.reports[packet].credit = c.target
     append(r.ports[f.port - f.rank + f.ack_rank].queue, r.packets, packet)
 
 
 @inlined
 def _rto(r: Run, flow: int) -> int:
-    """Ticks after which what was not acknowledged is lost."""
+    """Return the time-out of unacknowledged packets (ticks)."""
     return max(r.keys[0].rud.rto, 2 * r.flows[flow].round_trip)
 
 
 @kernel
 def _earliest(r: Run, flow: int) -> tuple[int, int]:
-    """When what is under way was first sent, and which packet that is, or NONE."""
+    """Return the send time and the number of the oldest packet in flight, or (0, NONE)."""
     u = r.rud[flow]
     earliest, found = 0, NONE
     for number in range(u.una, u.next):

@@ -1,4 +1,4 @@
-"""What a run of the packet kernel reads and changes: one record a port, a flow and a packet."""
+"""The tables of a run of the packet kernel: one record per port, flow and packet."""
 
 from typing import Any, NamedTuple
 
@@ -29,14 +29,14 @@ HOPS = 5  # whose telemetry a packet carries
 SACK_BLOCKS = 3  # that an ACK carries beside time stamps (RFC 2018, section 3)
 
 
-def _in_lines(**fields: DTypeLike) -> np.dtype[np.void]:
-    """Records that begin a cache line, if their table does."""
+def _line_record(**fields: DTypeLike) -> np.dtype[np.void]:
+    """Return a record type that starts a cache line, if its table does."""
     packed: Any = record(**fields)
-    return in_lines(dict(packed.fields), packed.itemsize)
+    return cache_line_record(dict(packed.fields), packed.itemsize)
 
 
-def in_lines(fields: dict[str, tuple[Any, int]], n_bytes: int) -> np.dtype[np.void]:
-    """Records of ``n_bytes`` or more that begin a cache line: a type and an offset by name."""
+def cache_line_record(fields: dict[str, tuple[Any, int]], n_bytes: int) -> np.dtype[np.void]:
+    """Return a record type of whole cache lines, from the type and offset of each field."""
     of: Any = {
         "names": list(fields),
         "formats": [kind for kind, *_ in fields.values()],
@@ -48,7 +48,7 @@ def in_lines(fields: dict[str, tuple[Any, int]], n_bytes: int) -> np.dtype[np.vo
 
 # A row for each priority of a port, the highest first.  The first row has what is the link's: when
 # it is free, its wire and its pause frames, and the bytes that wait for it or were sent.
-PORT = _in_lines(
+PORT = _line_record(
     # A cache line each: what every packet asks for, ...
     until="i8",  # when it is free
     number="i8",  # of the event that then frees it
@@ -130,7 +130,7 @@ FLOW = record(
     end="i8",  # when its sender knows
     last_size="i8",  # bytes of the packet sent last
 )
-PACKET = _in_lines(
+PACKET = _line_record(
     time="i8",  # when it arrives, if it is on a wire
     number="i8",  # of that event
     # The bytes, or TCP's segments, that an ACK acknowledges; the segment that TCP's data are.
@@ -208,7 +208,7 @@ RUD = record(
     resent="i8",  # packets
     timeouts="i8",
 )
-TOLD = record(  # by an ACK of reliable unordered delivery
+REPORT = record(  # by an ACK of reliable unordered delivery
     bits="u8",  # which of 64 packets have come
     base="i4",  # the first of them
     upto="i4",  # all packets before have come
@@ -283,7 +283,7 @@ HOP = record(time="i8", bytes="i8", queue="i8", rate="i8")
 
 
 class Run(NamedTuple):
-    """All tables of a run; those that it has no use for have no rows."""
+    """All tables of a run; unused tables have no rows."""
 
     settings: Settings
     agenda: Agenda
@@ -297,7 +297,7 @@ class Run(NamedTuple):
     blocks: Table  # (flows, SACK_BLOCKS) of BLOCK: what the receiver has out of order
     sacks: Table  # (packets, SACK_BLOCKS) of BLOCK: what an ACK tells of it
     rud: Table  # (flows,) of RUD, or of UNUSED: by which it is compiled for such runs only
-    told: Table  # (packets,) of TOLD
+    reports: Table  # (packets,) of REPORT
     credits: Table  # (flows,) of CREDITS, or of UNUSED, likewise
     turns: Table  # (2 * flows,) of TURN: a flow's among those that want credit, and of the others
     pacers: Table  # (ports,) of PACER

@@ -1,5 +1,6 @@
-"""Inputs as the tables of a run, with larger tables when a run has filled them; and registered
-transports, which give their fields to the records of flows and keys.
+"""Set up and enlarge the tables of a run, and register transports.
+
+Transports add their fields to the records of flows and keys.
 """
 
 import dataclasses
@@ -13,12 +14,12 @@ import numpy as np
 
 from dimsweep.engine.cluster.transports import TRANSPORTS, Transport
 from dimsweep.engine.kernels.core import queues
-from dimsweep.engine.kernels.core.agenda import enlarged_agenda, new_agenda
+from dimsweep.engine.kernels.core.agenda import enlarge_agenda, new_agenda
 from dimsweep.engine.kernels.core.compiling import UNUSED
 from dimsweep.engine.kernels.core.queues import EDGE
-from dimsweep.engine.kernels.core.tables import NONE, in_bytes, with_room, zeros
+from dimsweep.engine.kernels.core.tables import NONE, grow_table, view_as_bytes, zeros
 from dimsweep.engine.kernels.packet import state
-from dimsweep.engine.kernels.packet.hooks import OF_TCP, Together, together_with
+from dimsweep.engine.kernels.packet.hooks import OF_TCP, TransportGroup, group_of
 from dimsweep.engine.kernels.packet.inputs import (
     WAY,
     Fabric,
@@ -29,7 +30,7 @@ from dimsweep.engine.kernels.packet.inputs import (
 )
 from dimsweep.engine.kernels.packet.kernel import ROOM
 from dimsweep.engine.kernels.packet.rud import Rud
-from dimsweep.engine.kernels.packet.state import FLOW, Run, in_lines
+from dimsweep.engine.kernels.packet.state import FLOW, Run, cache_line_record
 from dimsweep.engine.kernels.packet.tcp import Tcp
 from dimsweep.engine.lower.program import Floats, Longs, Table
 from dimsweep.engine.records import new_table
@@ -40,10 +41,10 @@ _SHARED: dict[str, type[Any]] = {"tcp": Tcp, "rud": Rud}
 
 
 def register(*transports: type[Transport]) -> None:
-    """Make transports known by their names, to configurations as to the kernel.
+    """Register transports by name, for configurations and for the kernel.
 
-    Raises :class:`TypeError` for one that leaves a case or a question open, and
-    :class:`ValueError` for a name that another one has.
+    Raises :class:`TypeError` for one that leaves a hook or a property undefined, and
+    :class:`ValueError` for a name that is taken.
     """
     for transport in transports:
         _check(transport)
@@ -58,40 +59,42 @@ def _check(transport: type[Transport]) -> None:
     if asked:
         raise TypeError(f"{transport.__name__} does not say its {', '.join(asked)}")
     if transport.speaks_tcp != issubclass(transport, Tcp):
-        told = f"{', '.join(OF_TCP)} are cases of subclasses of Tcp, which alone speak_tcp"
-        raise TypeError(f"{transport.__name__}: {told}")
+        problem = f"{', '.join(OF_TCP)} are cases of subclasses of Tcp, which alone speak_tcp"
+        raise TypeError(f"{transport.__name__}: {problem}")
     if TRANSPORTS.get(transport.name, transport) is not transport or transport.name in _SHARED:
         raise ValueError(f"there is a transport {transport.name!r} already")
 
 
-def number_of(transport: Transport) -> int:
-    """Which it is of those that are compiled together."""
-    return together_with(type(transport)).transports.index(type(transport))
+def transport_number(transport: Transport) -> int:
+    """Return the number of a transport within its group."""
+    return group_of(type(transport)).transports.index(type(transport))
 
 
 def flow_record(transport: Transport) -> np.dtype[np.void]:
-    """What is known of a flow; what its transport keeps has the transport's name.
+    """Return the record type of a flow; the transport's fields have the transport's name.
 
-    The flows of a run have one transport, so each one's fields lie where another has its own.
+    The flows of a run have one transport, so the fields of all transports share one place.
     """
-    return _flow_record(together_with(type(transport)))
+    return _flow_record(group_of(type(transport)))
 
 
 @cache
-def _flow_record(together: Together) -> np.dtype[np.void]:
+def _flow_record(together: TransportGroup) -> np.dtype[np.void]:
     common: Any = FLOW
     states = {each.name: np.dtype([*each.state], align=True) for each in together.transports}
     states = {name: of for name, of in states.items() if of.itemsize}
     fields = dict(common.fields) | {name: (of, common.itemsize) for name, of in states.items()}
     most = max((of.itemsize for of in states.values()), default=0)
-    return in_lines(fields, common.itemsize + most)
+    return cache_line_record(fields, common.itemsize + most)
 
 
 def keys_record(transport: Transport) -> Table:
-    """The keys, by their names, of all transports that are compiled together, of which
-    ``transport`` has filled in its own, and under ``tcp`` and ``rud`` what all share that speak
-    so; a member of an enumeration is its place there."""
-    record = np.zeros(1, _keys_record(together_with(type(transport))))
+    """Return the keys of all transports of a group, with those of ``transport`` filled in.
+
+    Keys that TCP's or RUD's transports share are under ``tcp`` and ``rud``.  A member of an
+    enumeration is stored as its position.
+    """
+    record = np.zeros(1, _keys_record(group_of(type(transport))))
     for key, value in vars(transport).items():
         number = [*type(value)].index(value) if isinstance(value, Enum) else value
         record[transport.name][key] = number
@@ -102,15 +105,15 @@ def keys_record(transport: Transport) -> Table:
 
 
 @cache
-def _keys_record(together: Together) -> np.dtype[np.void]:
-    """With a byte by whose name the type says whose hooks are called."""
+def _keys_record(together: TransportGroup) -> np.dtype[np.void]:
+    """Return the record type of keys, with a byte whose name selects the hooks."""
     names = _SHARED | {each.name: each for each in together.transports}
     fields = [(name, _record(of)) for name, of in names.items()]
     return np.dtype([*fields, (together.version or "ours", "i1")], align=True)
 
 
 def _record(of: type[Any]) -> Any:
-    """The keys of a transport; of one that has none, a byte that says that it is registered."""
+    """Return the record type of a transport's keys, or a byte if it has none."""
     types = get_type_hints(of)
     return [
         (each.name, _TYPES.get(types[each.name], "i8")) for each in dataclasses.fields(of)
@@ -127,7 +130,7 @@ Draws = Callable[[int], Floats]  # the next n random numbers of a run
 
 
 def new_run(fabric: Fabric, settings: Settings, transport: Transport, draws: Draws) -> Run:
-    """Tables without flows; the inputs are checked.  What may grow has a row at least."""
+    """Return tables without flows from checked inputs; growing tables have at least one row."""
     carries, speaks = int(transport.telemetry), int(transport.speaks_tcp)
     unordered, credited = int(isinstance(transport, Rud)), int(transport.gives_credits)
     shared = shared_buffers(fabric, settings)
@@ -136,7 +139,7 @@ def new_run(fabric: Fabric, settings: Settings, transport: Transport, draws: Dra
     return Run(
         # Numba looks an enumeration's members up anew at every call, as it does a text's type.
         settings=settings._replace(transport=0, wake=int(settings.wake)),  # type: ignore[arg-type]
-        agenda=new_agenda(2 * _FIRST_PACKETS, _shift(fabric, settings), _BUCKETS),
+        agenda=new_agenda(2 * _FIRST_PACKETS, _bucket_shift(fabric, settings), _BUCKETS),
         ports=_ports(fabric, settings),
         switches=new_table(len(shared), state.SWITCH, shared=list(shared.values())),
         flows=zeros(1, flow_record(transport)),
@@ -147,7 +150,7 @@ def new_run(fabric: Fabric, settings: Settings, transport: Transport, draws: Dra
         blocks=zeros(speaks, state.BLOCK, state.SACK_BLOCKS),
         sacks=zeros(_FIRST_PACKETS * speaks, state.BLOCK, state.SACK_BLOCKS),
         rud=zeros(unordered, state.RUD if unordered else UNUSED),
-        told=zeros(_FIRST_PACKETS * unordered, state.TOLD),
+        reports=zeros(_FIRST_PACKETS * unordered, state.REPORT),
         credits=zeros(credited, state.CREDITS if credited else UNUSED),
         turns=zeros(2 * credited, state.TURN),
         pacers=_pacers(len(fabric.ports) * settings.priorities * credited),
@@ -168,40 +171,40 @@ def new_run(fabric: Fabric, settings: Settings, transport: Transport, draws: Dra
         draws=draws(_FIRST_DRAWS),
         timers=zeros(state.TIMERS, np.int64),
         keys=keys_record(transport),
-        transport=number_of(transport),
+        transport=transport_number(transport),
         speaks_tcp=transport.speaks_tcp,
         counts=counts,
     )
 
 
-def _with_room(run: Run, n: int, *names: str) -> Run:
-    """Room for ``n`` rows in each of these tables, but for those that the run has no use for."""
+def _grow_tables(run: Run, n: int, *names: str) -> Run:
+    """Return the run with ``n`` rows in each of these tables, except for unused ones."""
     tables = {name: getattr(run, name) for name in names}
-    return run._replace(**{name: with_room(of, n) for name, of in tables.items() if len(of)})
+    return run._replace(**{name: grow_table(of, n) for name, of in tables.items() if len(of)})
 
 
-def with_flows(run: Run, flows: Table, n_after: int, known: KnownWays) -> Run:
-    """The run with more flows, which wait for ``n_after`` others."""
+def add_flows(run: Run, flows: Table, n_after: int, known: KnownWays) -> Run:
+    """Return the run with more flows, which wait for ``n_after`` others."""
     counts = run.counts[0]
     first, n = int(counts["n_flows"]), int(counts["n_flows"]) + len(flows)
     counts["n_flows"] = n
     kept = ("flows", "known", "tcp", "blocks", "rud", "credits")
-    told = ("arrived", "acknowledged", "departing")
-    run = _with_room(run, n, *kept, *told)._replace(ways=known.table, routes=known.routes)
-    run = _with_room(run, 2 * n, "turns")
-    run = _with_room(run, state.TIMERS * n, "timers")
-    run = _with_room(run, int(counts["n_edges"]) + n_after, "edges")
+    notes = ("arrived", "acknowledged", "departing")
+    run = _grow_tables(run, n, *kept, *notes)._replace(ways=known.table, routes=known.routes)
+    run = _grow_tables(run, 2 * n, "turns")
+    run = _grow_tables(run, state.TIMERS * n, "timers")
+    run = _grow_tables(run, int(counts["n_edges"]) + n_after, "edges")
     run.timers[state.TIMERS * first :] = NONE
-    in_bytes(run.flows)[first:n] = in_bytes(flows)
+    view_as_bytes(run.flows)[first:n] = view_as_bytes(flows)
     if run.speaks_tcp:
-        run = _with_segments(run, first, n)
+        run = _add_segments(run, first, n)
     elif len(run.rud):
-        run = _with_packets(run, first, n)
-    return _with_pairs(run, run.flows["port"][first:n])
+        run = _add_packets(run, first, n)
+    return _add_pairs(run, run.flows["port"][first:n])
 
 
 def new_flows(run: Run, flows: Table, known: KnownWays) -> Table:
-    """Flows that have not started, of FLOW, from those of TAKEN."""
+    """Return flows that have not started (FLOW) from checked ones (TAKEN)."""
     table, way = np.zeros(len(flows), run.flows.dtype), known.table[flows["ways"]]
     for name in ("size", "window", "round_trip", "ways", "n_ways"):
         table[name] = flows[name]
@@ -219,8 +222,8 @@ def new_flows(run: Run, flows: Table, known: KnownWays) -> Table:
     return table
 
 
-def _with_segments(run: Run, first: int, n: int) -> Run:
-    """What TCP keeps of the flows from ``first`` on, and of each of their segments."""
+def _add_segments(run: Run, first: int, n: int) -> Run:
+    """Add TCP's state of the flows from ``first`` on, and of their segments."""
     keys, counts, new = run.keys["tcp"][0], run.counts[0], run.tcp[first:n]
     new["n_segments"] = -(-run.flows["size"][first:n] // run.settings.payload)
     ends = counts["n_segments"] + np.cumsum(new["n_segments"] + 1)  # one behind each flow's last
@@ -232,32 +235,31 @@ def _with_segments(run: Run, first: int, n: int) -> Run:
     new["rto"] = np.where(round_trips > 0, rto, keys["first_rto"])
     for name in ("times_out_at", "timer"):
         new[name] = NONE
-    return _with_room(run, int(counts["n_segments"]), "segments", "skips")
+    return _grow_tables(run, int(counts["n_segments"]), "segments", "skips")
 
 
-def _with_packets(run: Run, first: int, n: int) -> Run:
-    """What reliable unordered delivery keeps of the flows from ``first`` on, and of their packets
-    and entropy values."""
+def _add_packets(run: Run, first: int, n: int) -> Run:
+    """Add the delivery state of the flows from ``first`` on, of their packets and values."""
     counts, new = run.counts[0], run.rud[first:n]
     new["n_packets"] = -(-run.flows["size"][first:n] // run.settings.payload)
     ends = counts["n_segments"] + np.cumsum(new["n_packets"].astype(np.int64))
     new["first"] = ends - new["n_packets"]
     new["timer"] = new["rtt"] = NONE
     counts["n_segments"] = ends[-1] if len(ends) else counts["n_segments"]
-    run = _with_room(run, int(counts["n_segments"]), "segments", "sent_at")
-    run = _with_room(run, n * int(run.keys["rud"]["entropies"][0]), "penalties")
-    return _with_room(run, n * state.RECYCLED, "recycled")
+    run = _grow_tables(run, int(counts["n_segments"]), "segments", "sent_at")
+    run = _grow_tables(run, n * int(run.keys["rud"]["entropies"][0]), "penalties")
+    return _grow_tables(run, n * state.RECYCLED, "recycled")
 
 
-def _with_pairs(run: Run, senders: Longs) -> Run:
-    """Room for the queue pairs of more flows; a port that needs more moves to the end."""
+def _add_pairs(run: Run, senders: Longs) -> Run:
+    """Make room for the queue pairs of more flows; a port that needs more moves to the end."""
     more = np.bincount(senders, minlength=len(run.ports))
     ports, counts = run.ports, run.counts[0]
     ports["flows"] += more
     for port in np.flatnonzero(ports["flows"] > ports["most_pairs"]):
         p = ports[port]
         first, n = int(counts["n_pairs"]), 2 * int(p["flows"])
-        run = _with_room(run, first + n, "pairs")
+        run = _grow_tables(run, first + n, "pairs")
         active = slice(p["first_pair"], p["first_pair"] + p["pairs"])
         run.pairs[first : first + p["pairs"]] = run.pairs[active]
         p["first_pair"], p["most_pairs"] = first, n
@@ -265,29 +267,32 @@ def _with_pairs(run: Run, senders: Longs) -> Run:
     return run
 
 
-def enlarged(run: Run, draws: Draws) -> Run:
-    """The same run with twice the room wherever it has filled a table."""
+def enlarge_run(run: Run, draws: Draws) -> Run:
+    """Return the run with twice the room in each table that is full."""
     counts, old = run.counts[0], len(run.packets)
     if counts["packets"]["left"] < ROOM:
-        run = _with_room(run, 2 * old, "packets", "telemetry", "sacks", "told")
+        run = _grow_tables(run, 2 * old, "packets", "telemetry", "sacks", "reports")
         queues.add_free(counts["packets"], run.packets, old)
-    run = with_events(run, ROOM + int(counts["n_flows"]))
+    run = reserve_events(run, ROOM + int(counts["n_flows"]))
     if counts["drawn"] + ROOM > len(run.draws):
         run = run._replace(draws=np.concatenate([run.draws, draws(len(run.draws))]))
-    run = _with_room(run, int(counts["n_samples"]) + ROOM, "samples")
-    return _with_room(run, int(counts["n_pausings"]) + ROOM, "pausings")
+    run = _grow_tables(run, int(counts["n_samples"]) + ROOM, "samples")
+    return _grow_tables(run, int(counts["n_pausings"]) + ROOM, "pausings")
 
 
-def with_events(run: Run, n: int) -> Run:
-    """Room for ``n`` more events."""
+def reserve_events(run: Run, n: int) -> Run:
+    """Return the run with room for ``n`` more events."""
     while run.agenda.counts["free"]["left"][0] < n:
-        run = run._replace(agenda=enlarged_agenda(run.agenda))
+        run = run._replace(agenda=enlarge_agenda(run.agenda))
     return run
 
 
-def _shift(fabric: Fabric, settings: Settings) -> int:
-    """Buckets of the agenda of about a nanosecond; wider ones where half of the ports need longer
-    for the largest packet and its way than all buckets last, so that few events lie beyond them."""
+def _bucket_shift(fabric: Fabric, settings: Settings) -> int:
+    """Return the base-2 logarithm of the width of an agenda bucket (ticks).
+
+    It is about a nanosecond; more where half of the ports need longer for the largest packet and
+    its way than all buckets last, so that few events are beyond them.
+    """
     bits = 8 * (settings.payload + settings.data_header) * settings.ticks
     each = sorted(bits // port.rate + port.delay for port in fabric.ports)
     typical = each[len(each) // 2] if each else 0
@@ -295,7 +300,7 @@ def _shift(fabric: Fabric, settings: Settings) -> int:
 
 
 def _pacers(n: int) -> Table:
-    """Of ``n`` ports, none of which gives credit yet."""
+    """Return ``n`` pacers that grant no credit yet."""
     table = zeros(n, state.PACER)
     table["share"], table["number"] = 1, NONE
     for name in ("wanting", "content"):
@@ -304,7 +309,7 @@ def _pacers(n: int) -> Table:
 
 
 def _ports(fabric: Fabric, settings: Settings) -> Table:
-    """A row for each priority of each port, alike."""
+    """Return a row for each priority of each port."""
     n, order = settings.priorities, {switch: i for i, switch in enumerate(fabric.buffers)}
     numbers = {(port.node, port.to): n * i for i, port in enumerate(fabric.ports)}
     never = Marking(_ANY, _ANY, 0.0)

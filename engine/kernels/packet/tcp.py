@@ -1,10 +1,10 @@
-"""TCP's mechanics: segments are acknowledged selectively and sent again when they are lost.
+"""TCP: selective acknowledgements, retransmission and timers.
 
-The receiver acknowledges every segment, with up to three blocks of what has come out of order (RFC
-2018).  The sender keeps a scoreboard and an estimate of what is under way, the pipe, and finds
-losses and recovers from them as RFC 6675 says; a timer finds those that nothing else tells (RFC
-6298).  Round trips are measured by time stamps (RFC 7323), so that those of segments that were sent
-again count, too.  How the window grows and shrinks is Reno's or CUBIC's matter.
+The receiver acknowledges every segment, with up to three blocks of what arrived out of order (RFC
+2018).  The sender keeps a scoreboard and an estimate of the segments in flight, the pipe, and finds
+losses and recovers from them as RFC 6675 says; a timer finds all other losses (RFC 6298).  Round
+trips are measured by time stamps (RFC 7323), so those of retransmitted segments count, too.  Reno
+and CUBIC define how the window grows and shrinks.
 """
 
 from abc import abstractmethod
@@ -17,7 +17,7 @@ from dimsweep.engine.kernels.core.agenda import plan
 from dimsweep.engine.kernels.core.compiling import long
 from dimsweep.engine.kernels.core.tables import NONE
 from dimsweep.engine.kernels.packet import hooks
-from dimsweep.engine.kernels.packet.hooks import nothing
+from dimsweep.engine.kernels.packet.hooks import ignore
 from dimsweep.engine.kernels.packet.state import (
     KIND_BITS,
     RETRANSMIT,
@@ -35,9 +35,9 @@ _OPEN, _RECOVERY, _TIMED_OUT = range(3)
 
 @dataclass(frozen=True)
 class Tcp(Transport):
-    """What transports share that speak TCP's segments, which say how the window grows and shrinks.
+    """Base class of transports with TCP segments, which define how the window grows and shrinks.
 
-    Its keys are theirs, too.  A time-out shrinks the window, and is told by ``time_out`` then.
+    Subclasses have its keys, too.  A time-out calls ``shrink``, then ``time_out``.
     """
 
     first_window: float = 10.0  # segments (RFC 6928)
@@ -63,32 +63,32 @@ class Tcp(Transport):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.first_window < 1:
-            told = f"{self.first_window:g} segments"
-            raise DimsweepError(told, where="first_window", hint="1 or more")
+            problem = f"{self.first_window:g} segments"
+            raise DimsweepError(problem, where="first_window", hint="1 or more")
 
-    on_start = on_send = on_mark = on_ack = on_timer = on_end = staticmethod(nothing)
+    on_start = on_send = on_mark = on_ack = on_timer = on_end = staticmethod(ignore)
 
     @staticmethod
     @abstractmethod
     def grow(r: Any, flow: int, passed: int) -> None:
-        """An ACK of ``passed`` new segments has come, and slow start is over."""
+        """Grow the window after an ACK of ``passed`` new segments in congestion avoidance."""
 
     @staticmethod
     @abstractmethod
     def shrink(r: Any, flow: int, _: int) -> None:
-        """A loss has been found: set the threshold of slow start."""
+        """Set the slow-start threshold after a loss."""
 
     @staticmethod
     @abstractmethod
     def time_out(r: Any, flow: int, _: int) -> None:
-        """The timer has told of the loss."""
+        """Handle a loss found by the timer."""
 
 
 @inlined
-def under_way(r: Run, flow: int) -> float:
-    """Segments that are not acknowledged, but no more than the window (as RFC 9438, 4.6, allows).
+def in_flight(r: Run, flow: int) -> float:
+    """Return the number of unacknowledged segments, at most the window (RFC 9438, 4.6).
 
-    Those beyond it have come, as ACKs said: they would raise the window of a long recovery.
+    More would raise the window of a long recovery: they have arrived, as ACKs reported.
     """
     t = r.tcp[flow]
     return min(float(t.next - t.una), t.cwnd)
@@ -96,7 +96,7 @@ def under_way(r: Run, flow: int) -> float:
 
 @inlined
 def may_send(r: Run, flow: int) -> bool:
-    """Whether there is something to send (again), and the pipe has room for it."""
+    """Return whether there is a segment to send, and the pipe has room for it."""
     t = r.tcp[flow]
     if t.pipe + 1 > t.cwnd:
         return False
@@ -109,7 +109,7 @@ def may_send(r: Run, flow: int) -> bool:
 
 @kernel
 def next_segment(r: Run, flow: int) -> int:
-    """The segment to send: the first that is lost (RFC 6675, NextSeg 1), or else a new one."""
+    """Return the segment to send: the first lost one (RFC 6675, NextSeg 1), or a new one."""
     t = r.tcp[flow]
     if t.n_lost > 0:
         segment = max(t.resend, t.una)
@@ -131,7 +131,7 @@ def next_segment(r: Run, flow: int) -> int:
 
 @kernel
 def receive(r: Run, flow: int, packet: int, n_bytes: int) -> None:
-    """A segment of ``n_bytes`` has come: turn its packet into the ACK that tells of it."""
+    """Handle a received segment of ``n_bytes``: turn its packet into an ACK."""
     t, k = r.tcp[flow], r.packets[packet]
     segment = long(k.upto)
     at = t.first + segment
@@ -149,7 +149,7 @@ def receive(r: Run, flow: int, packet: int, n_bytes: int) -> None:
 
 @kernel
 def _note_block(r: Run, flow: int, segment: int) -> None:
-    """The newest block, joined with those that it touches, goes first; older ones are forgotten."""
+    """Put the newest block, merged with adjacent ones, first; the oldest is forgotten."""
     expected = r.tcp[flow].expected
     start, end = segment, segment + 1
     for i in range(SACK_BLOCKS):
@@ -184,7 +184,7 @@ def on_ack(r: Run, flow: int, packet: int) -> None:
     if 2 * t.pipe < t.cwnd:
         t.limited = 0
     passed = max(k.upto - t.una, 0)
-    _pass(r, flow, passed)
+    _acknowledge(r, flow, passed)
     for i in range(SACK_BLOCKS):
         _sack(r, flow, r.sacks[packet, i].start, r.sacks[packet, i].end)
     _find_losses(r, flow)
@@ -206,7 +206,7 @@ def on_ack(r: Run, flow: int, packet: int) -> None:
 
 @kernel
 def on_timer(r: Run, flow: int) -> int:
-    """The timer runs out, unless it was restarted; returns the port that may now send, or NONE."""
+    """Handle the timer unless it was restarted; return the port that may now send, or NONE."""
     t = r.tcp[flow]
     t.timer = NONE
     if t.times_out_at < 0:
@@ -237,8 +237,8 @@ def on_timer(r: Run, flow: int) -> int:
 
 
 @kernel
-def _pass(r: Run, flow: int, n: int) -> None:
-    """The next ``n`` segments are acknowledged, and all before them."""
+def _acknowledge(r: Run, flow: int, n: int) -> None:
+    """Acknowledge the next ``n`` segments cumulatively."""
     t = r.tcp[flow]
     for _ in range(n):
         if r.segments[t.first + t.una] & _SACKED == 0:
@@ -251,7 +251,7 @@ def _pass(r: Run, flow: int, n: int) -> None:
 
 @kernel
 def _sack(r: Run, flow: int, start: int, end: int) -> None:
-    """Segments from ``start`` to before ``end`` have come; those known before are skipped."""
+    """Record that the segments from ``start`` to before ``end`` have arrived."""
     t = r.tcp[flow]
     segment = _next_hole(r, t.first, max(start, t.una))
     while segment < end:
@@ -265,7 +265,7 @@ def _sack(r: Run, flow: int, start: int, end: int) -> None:
 
 @kernel
 def _next_hole(r: Run, first: int, segment: int) -> int:
-    """The first segment from ``segment`` on that is not sacked; halves the chains that it takes."""
+    """Return the first segment from ``segment`` on that is not sacked (path halving)."""
     while r.skips[first + segment] > 0:
         skip = r.skips[first + segment] + r.skips[first + segment + r.skips[first + segment]]
         r.skips[first + segment] = skip
@@ -275,7 +275,7 @@ def _next_hole(r: Run, first: int, segment: int) -> int:
 
 @inlined
 def _leave_pipe(r: Run, flow: int, segment: int) -> None:
-    """A segment is under way no longer, neither as it was sent first nor as it was sent again."""
+    """Remove a segment from the pipe, or from the lost ones."""
     t = r.tcp[flow]
     known = r.segments[t.first + segment]
     if known & _LOST == 0 or known & _RESENT:
@@ -286,7 +286,7 @@ def _leave_pipe(r: Run, flow: int, segment: int) -> None:
 
 @kernel
 def _find_losses(r: Run, flow: int) -> None:
-    """A segment is lost if as many above it are sacked as the threshold says (RFC 6675, IsLost)."""
+    """Mark segments as lost that have enough sacked ones above them (RFC 6675, IsLost)."""
     t = r.tcp[flow]
     while t.lost_upto < t.next:
         at = t.first + t.lost_upto
@@ -303,7 +303,7 @@ def _find_losses(r: Run, flow: int) -> None:
 
 @inlined
 def _measure(r: Run, flow: int, rtt: int) -> None:
-    """The smoothed round trip, its variation, and with them the time-out (RFC 6298, section 2)."""
+    """Update the smoothed round trip, its variation and the time-out (RFC 6298, section 2)."""
     t, keys = r.tcp[flow], r.keys[0].tcp
     if t.srtt == 0:
         t.srtt = rtt
@@ -325,7 +325,7 @@ def _restart_timer(r: Run, flow: int) -> None:
 
 @inlined
 def _start_timer(r: Run, flow: int) -> None:
-    """An event looks whether the time is out: later than planned if ACKs restarted the timer."""
+    """Plan a check of the timer; it runs again if ACKs restarted the timer."""
     t = r.tcp[flow]
     t.timer_at = t.times_out_at
     t.timer = plan(r.agenda, t.timer_at, RETRANSMIT | flow << KIND_BITS)
@@ -333,7 +333,7 @@ def _start_timer(r: Run, flow: int) -> None:
 
 @inlined
 def _grow(r: Run, flow: int, passed: int) -> None:
-    """Slow start below the threshold, a segment an ACK (RFC 5681); else congestion avoidance."""
+    """Grow the window by slow start below the threshold, else by congestion avoidance."""
     t = r.tcp[flow]
     if t.cwnd < t.threshold:
         t.cwnd += 1

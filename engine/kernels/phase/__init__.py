@@ -1,0 +1,1 @@
+"""The phase kernel: chunks move through the dimensions of a network phase by phase."""

@@ -1,7 +1,7 @@
 """Run programs by phases: one point, or a batch of points in one compiled call.
 
-With what the kernel measures, the functions that Python calls (compiled for a set of rules), and
-the error of a run that cannot finish: who waits for what.
+The module also holds the measures of a run, the entry points that Python calls (compiled for each
+set of rules), and the error that explains a deadlock.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,9 +17,15 @@ from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kernels.core.compiling import by_reference
 from dimsweep.engine.kernels.core.tables import DONE, LONGEST, QUEUED, RUNNING
 from dimsweep.engine.kernels.phase import orders
-from dimsweep.engine.kernels.phase.chains import chained, time_chains
+from dimsweep.engine.kernels.phase.chains import join_chains, time_chains
 from dimsweep.engine.kernels.phase.kernel import MODEL, run
-from dimsweep.engine.kernels.phase.path import Chain, Path, add_apart, empty_path, walk_back
+from dimsweep.engine.kernels.phase.path import (
+    Chain,
+    Path,
+    add_labelled_phases,
+    empty_path,
+    walk_back,
+)
 from dimsweep.engine.kernels.phase.phase_time import PhaseTimes, empty_phase_times, time_all
 from dimsweep.engine.kernels.phase.state import (
     FINISHED,
@@ -46,7 +52,7 @@ from dimsweep.engine.lower.program import (
 
 
 class Measures(NamedTuple):
-    """What the kernel measured, a row a point: P points, C classes, D dimensions, L tallies."""
+    """Measures of the kernel, one row per point: P points, C classes, D dimensions, L tallies."""
 
     outcome: Ints  # (P,)
     time: Longs  # (P,) ps
@@ -61,7 +67,7 @@ class Measures(NamedTuple):
 
 
 def empty_measures(s: Structure, n: int) -> Measures:
-    """Room for what is measured at ``n`` points."""
+    """Allocate the measures of ``n`` points."""
     c, d = s.shape.n_classes, s.shape.n_dims
     return Measures(
         outcome=np.zeros(n, dtype=np.int32),
@@ -78,21 +84,21 @@ def empty_measures(s: Structure, n: int) -> Measures:
 
 
 @kernel
-def run_each(sim: Sim, bandwidth: Floats, latency: Longs, out: Measures) -> None:
-    """Simulate each point of bandwidths and latencies, (P, D) each, and measure it."""
+def run_points_of(sim: Sim, bandwidth: Floats, latency: Longs, out: Measures) -> None:
+    """Simulate and measure each point of bandwidths and latencies, shape (P, D) each."""
     lay_out_chunks(sim)
     for point in range(len(bandwidth)):
         longest = time_all(sim, bandwidth[point], latency[point]) + time_chains(sim)
         out.outcome[point] = run(sim) if longest < LONGEST else TOO_LONG
         if out.outcome[point] == FINISHED:
-            _measure(sim, out, point)
+            _write_measures(sim, out, point)
             walk_back(sim, out.path, point)  # type: ignore[arg-type]  # there is one
         else:
             out.time[point] = -1
 
 
 @kernel
-def _measure(sim: Sim, out: Measures, point: int) -> None:
+def _write_measures(sim: Sim, out: Measures, point: int) -> None:
     s, st, n_dims = sim.s, sim.st, sim.s.shape.n_dims
     for c in range(s.shape.n_classes):
         cls = st.classes[c]
@@ -117,22 +123,25 @@ def _measure(sim: Sim, out: Measures, point: int) -> None:
                     out.bytes_sent[point, node.cls, d] += st.chain_bytes[node.tally, d]
 
 
-class _Compiled(NamedTuple):
-    """See :class:`Entrances`."""
+class _CompiledEntrances(NamedTuple):
+    """Compiled entry points; see :class:`Entrances`."""
 
     run_points: Any
     time_phases: Any
-    phases_apart: Any
+    add_phases: Any
 
 
 @compiled
-def _nothing(n_slots: int, n_classes: int) -> None:
-    """The model notes nothing of its own."""
+def _make_no_notes(n_slots: int, n_classes: int) -> None:
+    """Return no notes: the model keeps none."""
 
 
-def entrances_by(rules: Rules, new_own: Any = _nothing) -> _Compiled:
-    """The entrances by some rules; ``new_own``, compiled, makes what these note, for so many slots
-    (:mod:`engine.kernels.phase.classes`) and classes."""
+def build_entrances(rules: Rules, new_own: Any = _make_no_notes) -> _CompiledEntrances:
+    """Compile the entry points for a set of rules.
+
+    ``new_own`` is a compiled function that allocates the notes of these rules for the given numbers
+    of slots (:mod:`engine.kernels.phase.classes`) and classes.
+    """
 
     @compiled
     def run_points(
@@ -145,7 +154,7 @@ def entrances_by(rules: Rules, new_own: Any = _nothing) -> _Compiled:
     ) -> None:
         own = new_own(len(state.due), len(state.classes))
         sim = by_reference(Sim(s, times, state, rules, own))
-        run_each(sim, bandwidth, latency, by_reference(measures))
+        run_points_of(sim, bandwidth, latency, by_reference(measures))
 
     @compiled
     def time_phases(s: Structure, bandwidth: Floats, latency: Longs, out: PhaseTimes) -> float:
@@ -153,29 +162,29 @@ def entrances_by(rules: Rules, new_own: Any = _nothing) -> _Compiled:
         return time_all(by_reference(Sim(s, out, no_state, rules, None)), bandwidth, latency)
 
     @compiled
-    def phases_apart(
+    def add_phases(
         s: Structure, times: PhaseTimes, state: State, chain: Chain, labels: Longs, path: Path
     ) -> None:
-        add_apart(by_reference(Sim(s, times, state, rules, None)), chain, labels, path)
+        add_labelled_phases(by_reference(Sim(s, times, state, rules, None)), chain, labels, path)
 
-    return _Compiled(run_points, time_phases, phases_apart)
+    return _CompiledEntrances(run_points, time_phases, add_phases)
 
 
 @cache
-def of_order(choose: Any) -> _Compiled:
-    """The model's entrances where ``choose`` says in which order chunks visit dimensions."""
-    return entrances_by(MODEL._replace(choose=choose))
+def entrances_of_order(choose: Any) -> _CompiledEntrances:
+    """Return the model's entry points with ``choose`` as the order of dimensions."""
+    return build_entrances(MODEL._replace(choose=choose))
 
 
 def entrances_of(program: Program) -> Entrances:
-    """Those by whose rules the program runs."""
+    """Return the entry points for the rules of a program."""
     if program.entrances is not None:
         return program.entrances
-    return of_order(orders.chooser(program.structure.shape.order))
+    return entrances_of_order(orders.choice_function(program.structure.shape.order))
 
 
 def times_of(program: Program) -> PhaseTimes:
-    """The times of a program's phases at its own point."""
+    """Return the phase times of a program at its own point."""
     times = empty_phase_times(program.structure)
     point = program.bandwidth, program.latency
     entrances_of(program).time_phases(program.structure, *point, times)
@@ -188,13 +197,13 @@ _SHOWN = 8
 def explain_stuck(
     program: Program, states: Sequence[int], runs: Mapping[int, int]
 ) -> DimsweepError:
-    """An error that names the ranks and operators that wait, and what each waits for.
+    """Return an error that names the waiting ranks and operators and their reasons.
 
     ``states`` are those of the nodes, as the phase kernel numbers them; ``runs`` maps a
     stream to the node that it runs.
     """
     s, names = program.structure, program.names
-    behind, reasons = _behind(program, states), []
+    behind, reasons = _stream_blockers(program, states), []
     for node, node_state in enumerate(states):
         if node_state not in (QUEUED, RUNNING) and node not in behind:
             continue  # done, or behind another that is named
@@ -217,8 +226,8 @@ def explain_stuck(
     )
 
 
-def _behind(program: Program, states: Sequence[int]) -> dict[int, int]:
-    """Who waits for nothing but what is before it on its stream, which waits for something else."""
+def _stream_blockers(program: Program, states: Sequence[int]) -> dict[int, int]:
+    """Map each collective that waits only for its stream to the operator before it."""
     nodes, following = program.structure.nodes, program.structure.following
     before = np.repeat(np.arange(len(nodes)), nodes["next_end"] - nodes["next_start"])
     waits = np.asarray(states)[before] != DONE
@@ -247,7 +256,7 @@ def _running_reason(program: Program, states: Sequence[int], node: int) -> str:
 
 @dataclass(frozen=True)
 class Run:
-    """One simulated point with its details (``state`` and ``times`` as the kernel left them)."""
+    """One simulated point with its final ``state`` and ``times``."""
 
     program: Program
     measures: Measures
@@ -257,15 +266,14 @@ class Run:
 
 
 class Runner:
-    """Runs a program at many points: what the kernel makes of it beforehand is made once."""
+    """Runs a program at many points; the preparation is done once."""
 
     def __init__(self, program: Program) -> None:
         _check_algorithms(program)
         self.program = program
 
     def batch(self, bandwidth: ArrayLike, latency: ArrayLike | None = None) -> Measures:
-        """Simulate P points in one compiled call, or in one for each way in which a library of
-        collectives chooses at them.
+        """Simulate P points in one compiled call per choice of a collective library.
 
         ``bandwidth`` has shape (P, D) in bytes/s, ``latency`` the same in ps, or (D,) for all
         points (the program's own if not given).  A point that cannot finish has an ``outcome``
@@ -276,10 +284,10 @@ class Runner:
         points, delays = self._points(bandwidth, latency)
         groups = self.program.by_choice(points)
         if len(groups) == 1:
-            return self._alike(groups[0][0], points, delays)
+            return self._run_one_choice(groups[0][0], points, delays)
         measures = empty_measures(self.program.structure, len(points))
         for one, rows in groups:
-            _put(measures, rows, self._alike(one, points[rows], delays[rows]))
+            _write_rows(measures, rows, self._run_one_choice(one, points[rows], delays[rows]))
         return measures
 
     def _points(self, bandwidth: ArrayLike, latency: ArrayLike | None) -> tuple[Floats, Longs]:
@@ -302,10 +310,10 @@ class Runner:
     def _chained(self) -> Structure:
         """The structure with its chains; as it is for other rules."""
         s = self.program.structure
-        return chained(s) if self.program.entrances is None else s
+        return join_chains(s) if self.program.entrances is None else s
 
-    def _alike(self, program: Program, points: Floats, delays: Longs) -> Measures:
-        """Simulate all points, at which a library chooses as it does in ``program``."""
+    def _run_one_choice(self, program: Program, points: Floats, delays: Longs) -> Measures:
+        """Simulate points at which a library chooses the same collectives as ``program``."""
         s = self._chained  # the same, whatever it chooses
         if program.chooser is not None and program is not self.program:
             s = program.chooser.made(s, program.chosen)
@@ -313,23 +321,25 @@ class Runner:
 
 
 def run_batch(program: Program, bandwidth: ArrayLike, latency: ArrayLike | None = None) -> Measures:
-    """Simulate ``program`` at P points (see :meth:`Runner.batch`); whoever asks for more points
-    later keeps a :class:`Runner`."""
+    """Simulate ``program`` at P points; see :meth:`Runner.batch`.
+
+    To simulate more points of one program later, keep a :class:`Runner`.
+    """
     return Runner(program).batch(bandwidth, latency)
 
 
 def _run(program: Program, s: Structure, points: Floats, delays: Longs, *, record: bool) -> Run:
-    """Simulate ``s``, the structure of ``program`` or what has become of it, at all points."""
+    """Simulate structure ``s`` of ``program`` at all points."""
     times = empty_phase_times(s)
     state = empty_state(s, times, record=record)
     measures = empty_measures(s, len(points))
     entrances_of(program).run_points(s, points, delays, times, state, measures)
-    asked = _ask_witness(program, points, delays, measures)
+    asked = _fill_open_points(program, points, delays, measures)
     return Run(program, measures, times, state, record and not asked)
 
 
-def _put(measures: Measures, rows: Longs, some: Measures) -> None:
-    """Write what was measured at some of the points."""
+def _write_rows(measures: Measures, rows: Longs, some: Measures) -> None:
+    """Write the measures of some points into their rows."""
     for name, value in some._asdict().items():
         if isinstance(value, Path):
             for into, column in zip(getattr(measures, name), value, strict=True):
@@ -339,10 +349,10 @@ def _put(measures: Measures, rows: Longs, some: Measures) -> None:
 
 
 def run_one(program: Program, *, record: bool = False) -> Run:
-    """Simulate the program at its own point; ``record`` keeps what a timeline needs.
+    """Simulate the program at its own point; ``record`` keeps the data of a timeline.
 
-    Raises :class:`DimsweepError` when it cannot finish, naming who waits for what, and for
-    algorithms that go by links.
+    Raises :class:`DimsweepError` for a deadlock, naming the waiting operators, and for algorithms
+    that use individual links.
     """
     _check_algorithms(program)
     run = try_one(program, record=record)
@@ -365,15 +375,15 @@ def _check_algorithms(program: Program) -> None:
 
 
 def try_one(program: Program, *, record: bool = False) -> Run:
-    """Simulate the program at its own point, whatever the outcome."""
+    """Simulate the program at its own point and return the run, whatever its outcome."""
     point = program.bandwidth[None], program.latency[None]
     return _run(program, program.structure, *point, record=record)
 
 
-def _ask_witness(program: Program, points: Floats, delays: Longs, out: Measures) -> bool:
-    """Fill in the points that the kernel left open; whether there were any.
+def _fill_open_points(program: Program, points: Floats, delays: Longs, out: Measures) -> bool:
+    """Let the witness simulate the points that the kernel left open; return if any.
 
-    Of these only times are known: bytes sent and what the critical path demands are NaN.
+    For these points only times are known: bytes sent and the path's demand are NaN.
     """
     if program.witness is None:
         return False
@@ -391,7 +401,7 @@ def _ask_witness(program: Program, points: Floats, delays: Longs, out: Measures)
 
 
 def outcome_error(outcome: int) -> DimsweepError:
-    """What went wrong at a point of a batch; :func:`run_one` at that point says more."""
+    """Return the error of a point that did not finish; :func:`run_one` gives details."""
     if outcome == TOO_LONG:
         return DimsweepError(
             f"the iteration would take longer than {LONGEST / 1e12 / 86400:.0f} days",

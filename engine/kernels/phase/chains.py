@@ -1,4 +1,4 @@
-"""Chains: operators that nothing can come between run as one.
+"""Chains: consecutive operators that nothing can interrupt run as one.
 
 Transformers under tensor parallelism compute, exchange, compute, exchange: hundreds of thousands of
 operators that wait for nothing but one another, on a stream and a port that nobody else wants
@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from dimsweep.engine.compiler import compiled, inlined, kernel
 from dimsweep.engine.kernels.core.compiling import long
-from dimsweep.engine.kernels.core.tables import NONE, pick, ragged
+from dimsweep.engine.kernels.core.tables import NONE, pick, ragged_positions
 from dimsweep.engine.kernels.phase.state import Sim
 from dimsweep.engine.lower import program
 from dimsweep.engine.lower.program import Indices, Longs, NodeKind, StreamOrder, Structure, Table
@@ -41,31 +41,31 @@ _MOST_LINKS = 2000  # of a chain; so looking for chains takes no longer than the
 Bools = NDArray[np.bool_]
 
 
-def chained(s: Structure) -> Structure:
-    """The same structure, in which chains are single nodes."""
+def join_chains(s: Structure) -> Structure:
+    """Return the structure with each chain merged into a single node."""
     if not _is_plain(s):
         return s
     order = np.argsort(s.following, kind="stable")
-    before = _Before(_sources(s)[order], np.cumsum(s.nodes["waits"]) - s.nodes["waits"])
-    good, ends = _undisturbed(s), np.zeros((len(s.nodes), 2), dtype=np.int64)
-    n = _find(s.nodes, s.following, before, good, ends)
-    return _joined(s, before, ends[:n]) if n else s
+    before = _Predecessors(_sources(s)[order], np.cumsum(s.nodes["waits"]) - s.nodes["waits"])
+    good, ends = _find_undisturbed(s), np.zeros((len(s.nodes), 2), dtype=np.int64)
+    n = _find_chains(s.nodes, s.following, before, good, ends)
+    return _merge_chains(s, before, ends[:n]) if n else s
 
 
-class _Before(NamedTuple):
-    """The nodes that each one waits for: as many as its ``waits`` says, from ``start`` on."""
+class _Predecessors(NamedTuple):
+    """The nodes that each node waits for: ``waits`` entries from ``start`` on."""
 
     nodes: Longs
     start: Longs
 
 
 def _sources(s: Structure) -> Longs:
-    """The node that each entry of ``following`` follows."""
-    return ragged(s.nodes["next_end"] - s.nodes["next_start"])[0]
+    """Return the predecessor of each entry of ``following``."""
+    return ragged_positions(s.nodes["next_end"] - s.nodes["next_start"])[0]
 
 
 def _is_plain(s: Structure) -> bool:
-    """Whether streams and ports follow the native rules, which chains rely on."""
+    """Return whether streams and ports follow the model's rules, which chains rely on."""
     shape, nodes = s.shape, s.nodes
     rules = (shape.stream_order, shape.places, len(s.listed))
     if rules != (StreamOrder.ARRIVAL, 1, 0) or shape.n_ports != shape.n_dims:
@@ -76,8 +76,8 @@ def _is_plain(s: Structure) -> bool:
     return bool(in_order and (np.diff(nodes["cls"]) >= 0).all())
 
 
-def _undisturbed(s: Structure) -> Bools:
-    """The nodes that may be links."""
+def _find_undisturbed(s: Structure) -> Bools:
+    """Return a mask of the nodes that may be links of a chain."""
     kind, shape = s.nodes["kind"], s.shape
     ports = np.zeros(len(s.forms), dtype=np.int64)  # of a form, bit by bit
     dims = s.forms["use_end"] - s.forms["use_start"]
@@ -92,14 +92,17 @@ def _undisturbed(s: Structure) -> Bools:
     for resource in range(shape.n_streams + shape.n_ports):
         _note_in_step(s.nodes, s.following, uses, resource, in_step)
     members = np.append(s.flows["member_end"] - s.flows["member_start"], 0)[s.nodes["flow"]]
-    linked = (kind == NodeKind.COLLECTIVE) & (members == 1) & np.append(_serial(s), False)[form]
+    linked = (
+        (kind == NodeKind.COLLECTIVE)
+        & (members == 1)
+        & np.append(_find_serial_forms(s), False)[form]
+    )
     computes = (kind == NodeKind.COMPUTE) & (s.nodes["duration"] > 0)
     return (linked | computes) & (uses & ~in_step == 0)
 
 
-def _serial(s: Structure) -> Bools:
-    """The forms whose chunks' phases follow one another on one port without a gap, so that they
-    last as long as all of them hold it, and the last chunk's latencies."""
+def _find_serial_forms(s: Structure) -> Bools:
+    """Return a mask of the forms whose chunks' phases follow without gaps on one port."""
     forms, own_ways = s.forms, s.shape.order > 0
     alone = (forms["use_end"] - forms["use_start"] == 1) & (forms["kind"] != program.POINT_TO_POINT)
     return alone & (forms["n_bytes"] > 0) & ((forms["chunks"] == 1) | (not own_ways))
@@ -109,7 +112,7 @@ def _serial(s: Structure) -> Bools:
 def _note_in_step(
     nodes: Table, following: Indices, uses: Longs, resource: int, in_step: Longs
 ) -> None:
-    """Set bit ``resource`` of the nodes that all users of it in their class come before or after.
+    """Set bit ``resource`` of each node that is ordered with all users in its class.
 
     Counting along the graph: of the users that stand before a node, the first ``known[node]`` come
     before it.  Where ways meet, that may be fewer than there are: then a node is taken for
@@ -141,8 +144,10 @@ def _note_in_step(
 
 
 @compiled
-def _find(nodes: Table, following: Indices, before: _Before, good: Bools, ends: Longs) -> int:
-    """Write the first and the last node of every chain into ``ends``; returns how many there are.
+def _find_chains(
+    nodes: Table, following: Indices, before: _Predecessors, good: Bools, ends: Longs
+) -> int:
+    """Write the first and last node of every chain into ``ends``; return the number of chains.
 
     Chains are taken from the front, each as long as can be.
     """
@@ -170,8 +175,8 @@ def _find(nodes: Table, following: Indices, before: _Before, good: Bools, ends: 
 
 
 @kernel
-def _reaches_back(nodes: Table, before: _Before, node: int, first: int) -> bool:
-    """Whether the node does not wait for nodes from ``first`` on alone."""
+def _reaches_back(nodes: Table, before: _Predecessors, node: int, first: int) -> bool:
+    """Return whether the node waits for nodes before ``first``, or for none."""
     start = before.start[node]
     for other in before.nodes[start : start + nodes[node]["waits"]]:
         if other < first:
@@ -179,14 +184,14 @@ def _reaches_back(nodes: Table, before: _Before, node: int, first: int) -> bool:
     return nodes[node]["waits"] == 0 or nodes[node]["cls"] != nodes[first]["cls"]
 
 
-def _joined(s: Structure, before: _Before, ends: Longs) -> Structure:
-    """The structure in which each of these chains is one node, its first."""
+def _merge_chains(s: Structure, before: _Predecessors, ends: Longs) -> Structure:
+    """Return the structure with each chain replaced by its first node."""
     first, last = ends.T
     inside = np.zeros(len(s.nodes) + 1, dtype=np.int64)
     inside[first + 1] += 1
     inside[last + 1] -= 1
     kept = np.cumsum(inside)[:-1] == 0
-    chains, links, links_before, number = _links(s, before, ends)
+    chains, links, links_before, number = _list_chains(s, before, ends)
 
     nodes = s.nodes.copy()
     for field in ("next_start", "next_end", "lookahead"):
@@ -199,7 +204,7 @@ def _joined(s: Structure, before: _Before, ends: Longs) -> Structure:
     remains[flow[flow >= 0]] = False
     nodes = nodes[kept]
     nodes["flow"] = pick(np.cumsum(remains) - 1, nodes["flow"])
-    flows, members = _flows(s, remains, renumbered)
+    flows, members = _keep_flows(s, remains, renumbered)
     return s._replace(
         nodes=nodes,
         following=renumbered[s.following].astype(np.uint32),
@@ -211,9 +216,10 @@ def _joined(s: Structure, before: _Before, ends: Longs) -> Structure:
     )
 
 
-def _links(s: Structure, before: _Before, ends: Longs) -> tuple[Table, Table, Indices, list[int]]:
-    """The chains, their links, what these wait for, and the chain of each of ``ends``; chains that
-    are equal are one."""
+def _list_chains(
+    s: Structure, before: _Predecessors, ends: Longs
+) -> tuple[Table, Table, Indices, list[int]]:
+    """Return the distinct chains, their links, the links' predecessors, and each chain's number."""
     rows = _link_rows(s)
     rows["before_end"][ends[:, 0]] = 0  # the first one waits for nobody in the chain
     numbers: dict[bytes, int] = {}
@@ -243,7 +249,7 @@ def _links(s: Structure, before: _Before, ends: Longs) -> tuple[Table, Table, In
 
 
 def _link_rows(s: Structure) -> Table:
-    """Every node as a link, with the number of nodes that it waits for as ``before_end``."""
+    """Return every node as a link, with its number of predecessors as ``before_end``."""
     of, rows = s.nodes, np.zeros(len(s.nodes), dtype=program.LINK)
     collective = of["kind"] == NodeKind.COLLECTIVE
     form = s.flows["form"][of["flow"][collective]]
@@ -257,8 +263,8 @@ def _link_rows(s: Structure) -> Table:
     return rows
 
 
-def _flows(s: Structure, kept: Bools, node: Longs) -> tuple[Table, Table]:
-    """The flows that remain, and their members."""
+def _keep_flows(s: Structure, kept: Bools, node: Longs) -> tuple[Table, Table]:
+    """Return the flows that remain, and their members."""
     flows = s.flows[kept]
     count = s.flows["member_end"] - s.flows["member_start"]
     members = s.members[np.repeat(kept, count)]
@@ -271,14 +277,14 @@ def _flows(s: Structure, kept: Bools, node: Longs) -> tuple[Table, Table]:
 
 @kernel
 def time_chains(sim: Sim) -> float:
-    """Time the chains; returns the picoseconds of all links of all nodes, one after another."""
+    """Time all chains; return the sum of the durations of all links of all nodes (ps)."""
     sim.st.chain_bytes.fill(0.0)
     for number in range(len(sim.s.chains)):
         first, end = sim.s.chains[number].start, sim.s.chains[number].end
         sim.st.chains[number].longest = 0.0
         for i in range(first, end):
             sim.st.chains[number].longest += _time_link(sim, i)
-            _mark(sim, first, i)
+            _insert_marks(sim, first, i)
             if sim.s.links[i].form != NONE:
                 for d in range(sim.s.shape.n_dims):
                     sim.st.chain_bytes[number, d] += sim.times.bytes_sent[sim.s.links[i].form, d]
@@ -297,12 +303,12 @@ def time_chains(sim: Sim) -> float:
 
 @kernel
 def _time_link(sim: Sim, i: int) -> float:
-    """When link ``i`` starts and ends, and what lets it start; returns its duration."""
+    """Set the start, the end and the critical predecessor of link ``i``; return its duration."""
     link, out, rank = sim.s.links[i], sim.st.links[i], -1
     out.start, out.busy, out.critical, out.on_path = 0, 0, NONE, 0
     for before in sim.s.links_before[link.before_start : link.before_end]:
         due = sim.st.links[before].end
-        its = _rank(sim, before, i)
+        its = _critical_rank(sim, before, i)
         if due > out.start or (due == out.start and its > rank):
             out.start, out.critical, rank = due, before, its
     duration = np.int64(link.duration)
@@ -319,9 +325,8 @@ def _time_link(sim: Sim, i: int) -> float:
 
 
 @inlined
-def _rank(sim: Sim, before: int, link: int) -> int:
-    """Which of several links that end together lets ``link`` start: who frees its port, or else its
-    stream, or else the last to end in the kernel's order: computations, then ports."""
+def _critical_rank(sim: Sim, before: int, link: int) -> int:
+    """Rank a predecessor that ends as late as others: freed port, then stream, then order."""
     mine, its = sim.s.links[link], sim.s.links[before]
     flies = sim.st.links[before].busy < sim.st.links[before].end - sim.st.links[before].start
     if mine.port == its.port and not flies:
@@ -332,8 +337,8 @@ def _rank(sim: Sim, before: int, link: int) -> int:
 
 
 @inlined
-def _mark(sim: Sim, first: int, i: int) -> None:
-    """Put the beginning and the end of link ``i`` among the marks of its chain."""
+def _insert_marks(sim: Sim, first: int, i: int) -> None:
+    """Insert the begin and the end of link ``i`` into the sorted marks of its chain."""
     for n in range(2 * i, 2 * i + 2):
         begins = n == 2 * i
         due, at = sim.st.links[i].start if begins else sim.st.links[i].end, n

@@ -1,13 +1,12 @@
-"""What a class of ranks keeps: when something ends in it next, its time, and its accesses to
-shared memories.
+"""Classes of ranks: their next event, their time account, and accesses to shared memories.
 
-A class has slots: one for each stream that times what it runs, one for each place at its ports, and
-the last one for the first of its flows that wait for latencies only.  ``State.due`` says when each
-slot ends, or NEVER.  ``State.tree`` keeps the earliest slot of every class, and over them the
-earliest of two and two as in a tournament: its leaves are the classes, and 1 is its root.
+A class has slots: one for each stream that times an operator, one for each place at its ports, and
+the last one for the first of its flows that wait for latencies only.  ``State.due`` holds the end
+time of each slot, or NEVER.  ``State.tree`` is a tournament tree over the earliest end of every
+class: its leaves are the classes, and 1 is its root.
 
-Time is booked as in :mod:`engine.kernels.core.accounts`, inside chains as well.  A class has one
-access to a shared memory in flight at most, and all ranks of a class have it at once.
+Time is booked as in :mod:`engine.kernels.core.accounts`, inside chains as well.  A class has at
+most one access to a shared memory in flight, and all ranks of a class have it at once.
 """
 
 import numpy as np
@@ -16,29 +15,29 @@ from dimsweep.engine.compiler import inlined, kernel
 from dimsweep.engine.kernels.core.accounts import (
     BEGINS,
     ENDS,
-    begin,
+    access_time,
+    begin_access,
     book,
     change_flight,
     change_port,
-    go_on,
-    lasts,
+    continue_access,
     serve,
 )
 from dimsweep.engine.kernels.core.compiling import long
 from dimsweep.engine.kernels.core.tables import NEVER, NONE
-from dimsweep.engine.kernels.phase.phase_time import whole
+from dimsweep.engine.kernels.phase.phase_time import round_half_up
 from dimsweep.engine.kernels.phase.state import Sim
 
 
 @inlined
 def class_due(sim: Sim, cls: int) -> int:
-    """When something ends next in a class, or NEVER."""
+    """Return the time of the next end in a class, or NEVER."""
     return sim.st.tree[(len(sim.st.tree) >> 1) + cls]
 
 
 @inlined
 def set_class_due(sim: Sim, cls: int, due: int) -> None:
-    """Something ends next in the class when ``due``."""
+    """Set the time of the next end in a class, and update the tournament tree."""
     i = (len(sim.st.tree) >> 1) + cls
     sim.st.tree[i] = due
     while i > 1:
@@ -51,22 +50,22 @@ def set_class_due(sim: Sim, cls: int, due: int) -> None:
 
 @inlined
 def note_start(sim: Sim, cls: int, due: int) -> None:
-    """Something began in the class that ends when ``due``."""
+    """Register an interval of the class that ends at ``due``."""
     if due < class_due(sim, cls):
         set_class_due(sim, cls, due)
 
 
 @inlined
 def begin_on_stream(sim: Sim, node: int, due: int) -> None:
-    """The node's timed stream runs it until ``due``."""
+    """Run a node on its timed stream until ``due``."""
     cls = sim.s.nodes[node].cls
     sim.st.due[slot_of(sim, node)] = due
     note_start(sim, cls, due)
 
 
 @inlined
-def earliest(sim: Sim) -> tuple[int, int]:
-    """When something ends next, and the first class in which it does; (NEVER, 0) if nothing."""
+def earliest_end(sim: Sim) -> tuple[int, int]:
+    """Return the next end time and the first class that has it; (NEVER, 0) if none."""
     now, i, leaf = sim.st.tree[1], 1, len(sim.st.tree) >> 1
     while i < leaf:
         i *= 2
@@ -77,7 +76,7 @@ def earliest(sim: Sim) -> tuple[int, int]:
 
 @inlined
 def next_end(sim: Sim, cls: int) -> int:
-    """When something ends next in the class, by its slots."""
+    """Return the earliest end time among the slots of a class."""
     due, slots = long(NEVER), slots_of(sim, cls)
     for slot in range(slots[0], slots[1]):
         due = min(due, sim.st.due[slot])
@@ -86,7 +85,7 @@ def next_end(sim: Sim, cls: int) -> int:
 
 @inlined
 def slots_of(sim: Sim, cls: int) -> tuple[int, int]:
-    """The class's slots: from, to."""
+    """Return the slots of a class: from, to."""
     shape = sim.s.shape
     n = shape.n_timed + shape.n_ports * shape.places + 1
     return cls * n, (cls + 1) * n
@@ -94,20 +93,20 @@ def slots_of(sim: Sim, cls: int) -> tuple[int, int]:
 
 @inlined
 def stream_of(sim: Sim, cls: int, slot: int) -> int:
-    """The class's timed stream of a slot."""
+    """Return the stream of a class that a slot times."""
     return cls * sim.s.shape.n_streams + slot - slots_of(sim, cls)[0]
 
 
 @inlined
 def slot_of(sim: Sim, node: int) -> int:
-    """The slot of the node's timed stream."""
+    """Return the slot of the node's timed stream."""
     cls = sim.s.nodes[node].cls
     return slots_of(sim, cls)[0] + sim.s.nodes[node].stream - cls * sim.s.shape.n_streams
 
 
 @inlined
-def account(sim: Sim, number: int, now: int) -> None:
-    """Book the time since the class last changed.  Call it before the class changes."""
+def book_class(sim: Sim, number: int, now: int) -> None:
+    """Book the time since the class last changed; call this before the class changes."""
     cls = sim.st.classes[number]
     if cls.clock == now:
         return
@@ -125,7 +124,7 @@ def _book(sim: Sim, number: int, now: int) -> None:
 
 @inlined
 def begin_chain(sim: Sim, node: int, now: int) -> int:
-    """The class runs a chain, whose first link computes; returns how long it takes."""
+    """Start a chain, whose first link computes; return its duration (ps)."""
     cls, chain = sim.st.classes[sim.s.nodes[node].cls], sim.s.nodes[node].tally
     cls.mark = 2 * sim.s.chains[chain].start + 1  # the first link has begun
     cls.mark_due = now + sim.st.marks[cls.mark].due
@@ -134,7 +133,7 @@ def begin_chain(sim: Sim, node: int, now: int) -> int:
 
 @kernel
 def _pass_mark(sim: Sim, number: int) -> None:
-    """A link of the class's chain begins or ends."""
+    """Book the begin or the end of a link of the class's chain."""
     cls = sim.st.classes[number]
     mark = sim.st.marks[cls.mark]
     _book(sim, number, cls.mark_due)
@@ -155,45 +154,45 @@ def _pass_mark(sim: Sim, number: int) -> None:
 
 @inlined
 def book_flight(sim: Sim, node: int, change: int, now: int) -> None:
-    """The node's communication BEGINS or ENDS to be in flight."""
+    """Book that the node's communication BEGINS or ENDS to be in flight."""
     cls, tally = sim.s.nodes[node].cls, sim.s.nodes[node].tally
-    account(sim, cls, now)
+    book_class(sim, cls, now)
     change_flight(sim.st.classes[cls], sim.st.tally_exposed, cls, tally, change)
 
 
 @inlined
 def book_port(sim: Sim, cls: int, number: int, change: int, now: int) -> None:
-    """A phase BEGINS or ENDS to be under way from a port of the class."""
-    account(sim, cls, now)
+    """Book that a phase BEGINS or ENDS at a port of the class."""
+    book_class(sim, cls, now)
     change_port(sim.st.classes[cls], sim.st.ports[number], change)
 
 
 @inlined
 def is_served(sim: Sim, cls: int, node: int) -> bool:
-    """Whether servers that others use, too, move bytes of this access of the class just now."""
+    """Return whether shared servers currently move bytes of the class's access ``node``."""
     return bool(sim.s.nodes[node].service != NONE and sim.st.accesses[cls].node == node)
 
 
 @kernel
 def join_servers(sim: Sim, node: int, now: int) -> None:
-    """The access begins; when it ends is settled at the end of the round."""
+    """Begin an access; its end is computed at the end of the round."""
     access = sim.st.accesses[sim.s.nodes[node].cls]
     access.node = node
-    begin(access, now)
-    _shift(sim, node, 1)
+    begin_access(access, now)
+    _note_shift(sim, node, 1)
 
 
 @kernel
 def leave_servers(sim: Sim, node: int, now: int) -> int:
-    """The access's bytes have moved; returns when its latency has passed."""
+    """Release the servers of an access; return the time at which its latency has passed."""
     sim.st.accesses[sim.s.nodes[node].cls].node = NONE
     sim.st.left_at[node] = sim.st.counts[0].shifts
-    _shift(sim, node, -1)
+    _note_shift(sim, node, -1)
     return now + sim.s.services[sim.s.nodes[node].service].latency
 
 
 @kernel
-def _shift(sim: Sim, node: int, sign: int) -> None:
+def _note_shift(sim: Sim, node: int, sign: int) -> None:
     serve(sim.st.servers, sim.s.nodes[node].service, sign)
     shift = sim.st.shifts[sim.st.counts[0].shifts]
     shift.node, shift.sign, shift.weight = node, sign, 0.0
@@ -203,14 +202,14 @@ def _shift(sim: Sim, node: int, sign: int) -> None:
 
 @kernel
 def settle_servers(sim: Sim, now: int) -> None:
-    """All accesses go on with their shares of now."""
+    """Recompute the shares of all accesses in flight and their end times."""
     sim.st.counts[0].unsettled = 0
     for cls in range(sim.s.shape.n_classes):
         access = sim.st.accesses[cls]
         if access.node < 0:
             continue
-        takes = lasts(sim.st.servers, sim.s.nodes[access.node].service)
-        if takes != access.lasts:
-            due = now + np.int64(whole(go_on(access, takes, now)))
+        takes = access_time(sim.st.servers, sim.s.nodes[access.node].service)
+        if takes != access.duration:
+            due = now + np.int64(round_half_up(continue_access(access, takes, now)))
             sim.st.due[slot_of(sim, access.node)] = due
             set_class_due(sim, cls, next_end(sim, cls))

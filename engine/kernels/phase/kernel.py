@@ -48,9 +48,9 @@ from dimsweep.engine.kernels.core.queues import (
 from dimsweep.engine.kernels.core.tables import DONE, NEVER, NONE, QUEUED, RUNNING
 from dimsweep.engine.kernels.phase import classes, ports
 from dimsweep.engine.kernels.phase.classes import (
-    account,
     begin_chain,
     begin_on_stream,
+    book_class,
     book_flight,
     is_served,
     join_servers,
@@ -59,14 +59,14 @@ from dimsweep.engine.kernels.phase.classes import (
 )
 from dimsweep.engine.kernels.phase.orders import themis
 from dimsweep.engine.kernels.phase.phase_time import latency_after, message_time
-from dimsweep.engine.kernels.phase.ports import finish_flow, move
+from dimsweep.engine.kernels.phase.ports import finish_flow, move_on
 from dimsweep.engine.kernels.phase.state import BEGINNING, FINISHED, STUCK, TIED, Rules, Sim
 from dimsweep.engine.lower.program import Lookahead, NodeKind, StreamOrder
 
 
 @inlined
 def start_operators(sim: Sim, now: int) -> None:
-    """Ready operators join their streams' queues in program order; idle streams start the first."""
+    """Queue the ready operators on their streams in program order, and start idle streams."""
     s, st = sim.s, sim.st
     if st.ready.filled[0] > 1:
         sort_by(st.ready, s.nodes["key"], st.scratch)
@@ -93,7 +93,7 @@ def start_operators(sim: Sim, now: int) -> None:
 
 @inlined
 def _enqueue(sim: Sim, stream: Any, node: int) -> None:
-    """The ready operator waits for its stream: last, or before those with a higher key."""
+    """Queue a ready operator on its stream: last, or before the operators with a higher key."""
     waiting = sim.st.nodes
     waiting[node].state = QUEUED
     if sim.s.shape.stream_order == StreamOrder.ARRIVAL:
@@ -104,7 +104,7 @@ def _enqueue(sim: Sim, stream: Any, node: int) -> None:
 
 @inlined
 def _take_stream(sim: Sim, stream: Any, node: int, now: int) -> None:
-    account(sim, sim.s.nodes[node].cls, now)
+    book_class(sim, sim.s.nodes[node].cls, now)
     stream.node = node
     if stream.freed == now:
         sim.st.nodes[node].critical = stream.critical
@@ -138,13 +138,13 @@ def _start_node(sim: Sim, node: int, now: int) -> None:
 
 @inlined
 def _communicates(kind: int) -> bool:
-    """Whether it is communication, or an access to remote memory."""
+    """Return whether a node of ``kind`` communicates or accesses remote memory."""
     return kind != NodeKind.COMPUTE and kind != NodeKind.CHAIN and kind != NodeKind.HOST
 
 
 @inlined
 def _receive(sim: Sim, node: int, now: int) -> None:
-    """Expect a message; one that has come already ends the receive."""
+    """Start a receive; end it if its message has already arrived."""
     send = sim.s.members[sim.s.flows[sim.s.nodes[node].flow].member_start].node
     if sim.st.nodes[send].state == DONE:
         put(sim.st.ending, node)
@@ -152,13 +152,13 @@ def _receive(sim: Sim, node: int, now: int) -> None:
 
 
 @inlined
-def expect(sim: Sim, node: int, send: int, now: int) -> None:
-    """It does not matter whether the message came before or comes just now."""
+def note_expected(sim: Sim, node: int, send: int, now: int) -> None:
+    """Do nothing: the model does not distinguish messages that arrive before their receive."""
 
 
 @inlined
 def _join_flow(sim: Sim, node: int, now: int) -> None:
-    """The last member to arrive sends the chunks off."""
+    """Count an arrived member of a flow; the last one sends off the flow's chunks."""
     f = sim.s.nodes[node].flow
     flow, joined = sim.s.flows[f], sim.st.flows[f]
     joined.arrived += 1
@@ -174,19 +174,20 @@ def _join_flow(sim: Sim, node: int, now: int) -> None:
 
 @inlined
 def send_off(sim: Sim, node: int, f: int, now: int) -> None:
-    """All chunks of a flow set off at the end of this round."""
+    """Queue all chunks of a flow for their first ports at the end of this round."""
     for chunk in range(sim.s.flows[f].chunk_start, sim.s.flows[f].chunk_end):
-        move(sim, chunk)
+        move_on(sim, chunk)
 
 
 @inlined
 def end_node(sim: Sim, node: int, now: int) -> None:
+    """End an operator: release its stream and make its followers ready."""
     s, st = sim.s, sim.st
     static, dynamic, cls = s.nodes[node], st.nodes[node], st.classes[s.nodes[node].cls]
     if _communicates(static.kind):
         book_flight(sim, node, ENDS, now)
     else:
-        account(sim, static.cls, now)
+        book_class(sim, static.cls, now)
         if static.kind == NodeKind.CHAIN:
             cls.mark_due = NEVER
     dynamic.state, dynamic.end = DONE, now
@@ -209,7 +210,7 @@ def end_node(sim: Sim, node: int, now: int) -> None:
 
 @inlined
 def make_ready(sim: Sim, node: int, critical: int) -> None:
-    """All that the node waited for has ended, ``critical`` last."""
+    """Mark a node as ready; ``critical`` is the interval that ended last before."""
     sim.st.nodes[node].critical = critical
     put(sim.st.ready, node)
     if sim.s.nodes[node].lookahead == Lookahead.NONE:
@@ -218,7 +219,7 @@ def make_ready(sim: Sim, node: int, critical: int) -> None:
 
 @kernel
 def run(sim: Sim) -> int:
-    """Simulate one timed program; returns the outcome."""
+    """Simulate one timed program and return the outcome (FINISHED, STUCK or TIED)."""
     st, now = sim.st, long(0)
     first, last = long(0), long(sim.s.shape.n_classes)  # the classes whose turn it is
     _begin(sim)
@@ -257,13 +258,17 @@ def _begin(sim: Sim) -> None:
 
 
 @inlined
-def begin(sim: Sim) -> None:
-    """The model notes nothing of its own."""
+def begin_run(sim: Sim) -> None:
+    """Do nothing: the model keeps no notes of its own."""
 
 
 @inlined
 def end_due(sim: Sim, first: int, last: int, now: int) -> int:
-    """Everything in these classes that ends at this instant does so together."""
+    """End everything in classes ``first`` to ``last`` that is due now; return the ending nodes.
+
+    All intervals that end at one instant end together: computations first, then phases, then flows
+    whose latencies have passed.
+    """
     st, n_timed = sim.st, sim.s.shape.n_timed
     for cls in range(first, last):
         if classes.class_due(sim, cls) == now:
@@ -280,14 +285,14 @@ def end_due(sim: Sim, first: int, last: int, now: int) -> int:
                 else:
                     next_due = min(next_due, st.due[slot])
             while st.due[slots[1] - 1] == now:
-                ports.land(sim, cls, now)
+                ports.end_latencies(sim, cls, now)
             classes.set_class_due(sim, cls, min(next_due, st.due[slots[1] - 1]))
     return st.ending.filled[0]
 
 
 @inlined
 def _end_nodes(sim: Sim, n: int, now: int) -> None:
-    """The first ``n`` of the nodes that end do so."""
+    """End the first ``n`` nodes of the list ``ending``."""
     ending = sim.st.ending
     for i in range(n):
         end_node(sim, ending.numbers[i], now)
@@ -298,7 +303,7 @@ def _end_nodes(sim: Sim, n: int, now: int) -> None:
 
 @inlined
 def _end_on_stream(sim: Sim, cls: int, slot: int, now: int) -> None:
-    """What a timed stream runs ends, or its bytes have moved, and latency is still to pass."""
+    """End the operator of a timed stream, or let the latency of its access pass."""
     node = sim.st.streams[classes.stream_of(sim, cls, slot)].node
     due = leave_servers(sim, node, now) if is_served(sim, cls, node) else now
     sim.st.due[slot] = due if due > now else NEVER
@@ -308,42 +313,41 @@ def _end_on_stream(sim: Sim, cls: int, slot: int, now: int) -> None:
 
 @inlined
 def _next_turn(sim: Sim, first: int, last: int) -> tuple[int, int, int]:
-    """When something ends next, and in which classes (from, to).
+    """Return the next time at which something ends, and the classes (from, to) to process.
 
-    All classes take part in a turn, or one whose next ends no other class can feel: it goes on by
-    itself, ahead of the others.  What it does then it would also have done in its turn.
+    Usually all classes take part in a turn.  A class whose next ends affect no other class proceeds
+    alone, ahead of the others, with the same result.
     """
     n = sim.s.shape.n_classes
     if last - first < n:
         now = classes.class_due(sim, first)
-        if is_alone(sim, first, now):
+        if can_run_ahead(sim, first, now):
             return now, first, last
-    now, next_class = classes.earliest(sim)
+    now, next_class = classes.earliest_end(sim)
     if n > 1 and sim.rules.in_turn(sim, next_class, now):
         return now, next_class, next_class + 1
     return now, long(0), n
 
 
 @inlined
-def is_alone(sim: Sim, cls: int, now: int) -> bool:
-    """Whether all that ends in the class at ``now`` is felt in it alone, and nothing that starts
-    there waits for other classes."""
+def can_run_ahead(sim: Sim, cls: int, now: int) -> bool:
+    """Return whether everything that ends in the class at ``now`` affects this class only."""
     if now == NEVER or sim.st.classes[cls].bound > 0:
         return False
-    return sim.st.classes[cls].felt == 0 or _is_felt_later(sim, cls, now)
+    return sim.st.classes[cls].felt == 0 or _can_end_unnoticed(sim, cls, now)
 
 
 @kernel
-def _is_felt_later(sim: Sim, cls: int, now: int) -> bool:
-    """Whether nothing that other classes feel ends in the class at ``now``."""
+def _can_end_unnoticed(sim: Sim, cls: int, now: int) -> bool:
+    """Return whether nothing that ends in the class at ``now`` affects other classes."""
     st, slots = sim.st, classes.slots_of(sim, cls)
     streams_end = slots[0] + sim.s.shape.n_timed
     for slot in range(streams_end, slots[1] - 1):
-        if st.due[slot] == now and not _is_felt_here(sim, st.chunks[st.served[slot]].flow):
+        if st.due[slot] == now and not _is_local(sim, st.chunks[st.served[slot]].flow):
             return False
     f = st.classes[cls].late.head
     while f >= 0 and st.flows[f].due == now:
-        if not _is_felt_here(sim, f):
+        if not _is_local(sim, f):
             return False
         f = st.flows[f].next
     for slot in range(slots[0], streams_end):
@@ -355,8 +359,8 @@ def _is_felt_later(sim: Sim, cls: int, now: int) -> bool:
 
 
 @inlined
-def _is_felt_here(sim: Sim, f: int) -> bool:
-    """Whether no other class than that of its first member feels the flow."""
+def _is_local(sim: Sim, f: int) -> bool:
+    """Return whether a flow affects only the class of its first member."""
     node = sim.s.members[sim.s.flows[f].member_start].node
     return bool(sim.s.nodes[node].lookahead == Lookahead.FULL)
 
@@ -365,10 +369,10 @@ MODEL = Rules(
     message_time,
     latency_after,
     themis,
-    begin,
+    begin_run,
     send_off,
-    expect,
+    note_expected,
     ports.occupy,
-    in_turn=is_alone,
+    in_turn=can_run_ahead,
     end_due=end_due,
 )

@@ -1,4 +1,4 @@
-"""In which order the chunks of a collective visit its dimensions: each order is a kernel.
+"""Orders in which the chunks of a collective visit its dimensions; each order is a kernel.
 
 ``ORDERS[name] = choose`` registers one.  ``choose(sim, f, chunk)`` is asked for chunk after chunk
 of form ``f``: it writes into ``sim.times.order`` a permutation of the form's uses
@@ -12,14 +12,14 @@ from typing import Any
 from dimsweep.engine.compiler import inlined, kernel
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.fingerprint import fingerprint
-from dimsweep.engine.kernels.phase.phase_time import ALIKE
+from dimsweep.engine.kernels.phase.phase_time import ALMOST_ONE
 from dimsweep.engine.kinds import ORDERS, CollectiveKind, DimensionOrder
 from dimsweep.engine.units import PICOSECONDS
 
 
 @kernel
 def load_of(sim: Any, use: Any, held: float) -> float:
-    """Picoseconds of transfer that a reduce-scatter of ``held`` bytes puts on a dimension."""
+    """Return the transfer time (ps) that a reduce-scatter of ``held`` bytes adds to a dimension."""
     chosen, fraction = sim.s.phase_steps[use.scatter], 0.0
     for step in sim.s.steps[chosen.step_start : chosen.step_end]:
         fraction += step.count * step.n_bytes
@@ -27,9 +27,11 @@ def load_of(sim: Any, use: Any, held: float) -> float:
 
 
 @inlined
-def held_first(sim: Any, f: int) -> float:
-    """Bytes that a chunk of a form has on entering its reduce-scatter; an all-gather is scheduled
-    as the reduce-scatter that it reverses."""
+def bytes_on_entry(sim: Any, f: int) -> float:
+    """Return the bytes of a chunk on entering its reduce-scatter.
+
+    An all-gather is scheduled as the reduce-scatter that it reverses.
+    """
     s, form = sim.s, sim.s.forms[f]
     held = form.n_bytes
     if form.kind == CollectiveKind.ALL_GATHER:
@@ -40,23 +42,25 @@ def held_first(sim: Any, f: int) -> float:
 
 @kernel
 def themis(sim: Any, f: int, chunk: int) -> None:
-    """Themis (Rashidi et al., ISCA 2022): the next chunk goes to the least loaded dimension first.
+    """Order the dimensions of a chunk by load, least loaded first (Themis, ISCA 2022).
 
     Latencies, which keep no port busy, are no load.  While loads differ by less than the time of a
     sixteenth of the chunk on the least loaded dimension, the baseline order is as good.  Of equal
     loads that of the inner dimension goes first; what rounding made of them does not matter.
     """
     s, form, loads, order = sim.s, sim.s.forms[f], sim.times.loads, sim.times.order
-    uses, held = s.uses[form.use_start : form.use_end], held_first(sim, f)
+    uses, held = s.uses[form.use_start : form.use_end], bytes_on_entry(sim, f)
     n = len(uses)
     for i in range(n):  # insertion sort, stable
         j = i
-        while j > 0 and loads[order[j - 1]] * ALIKE > loads[i]:
+        while j > 0 and loads[order[j - 1]] * ALMOST_ONE > loads[i]:
             order[j] = order[j - 1]
             j -= 1
         order[j] = i
     threshold = load_of(sim, uses[order[0]], held / 16)
-    if loads[order[n - 1]] / ALIKE - loads[order[0]] < threshold:  # rounding errors are of loads
+    if (
+        loads[order[n - 1]] / ALMOST_ONE - loads[order[0]] < threshold
+    ):  # rounding errors are of loads
         for i in range(n):
             order[i] = i
     for i in range(n):
@@ -69,14 +73,13 @@ _numbers: dict[tuple[str, str], DimensionOrder] = {}  # by the name and the dige
 _choosers: dict[int, Any] = {}  # by these numbers
 
 
-def chooser(order: int) -> Any:
-    """What chooses for the chunks of a run with this DimensionOrder; the baseline asks nobody."""
+def choice_function(order: int) -> Any:
+    """Return the function that orders dimensions for ``order``; Themis by default."""
     return _choosers.get(order, themis)
 
 
-def _number() -> None:
-    """Give a number to each order that a plug-in has brought: what runs with it stays right when
-    it is taken back, or comes again."""
+def _number_orders() -> None:
+    """Assign a number to each order of a plug-in, and reuse it on a new registration."""
     for name, own in ORDERS.items():
         if own is None or own is themis:
             continue
@@ -91,4 +94,4 @@ def _number() -> None:
 
 
 ORDERS["themis"] = themis
-ORDERS.changed = _number
+ORDERS.changed = _number_orders

@@ -23,16 +23,16 @@ from typing import NamedTuple
 import numpy as np
 
 from dimsweep.engine.compiler import compiled, kernel
-from dimsweep.engine.kernels.core.accounts import lasts, serve
+from dimsweep.engine.kernels.core.accounts import access_time, serve
 from dimsweep.engine.kernels.core.compiling import by_reference, long
 from dimsweep.engine.kernels.core.tables import NONE
-from dimsweep.engine.kernels.phase.phase_time import parts_of
+from dimsweep.engine.kernels.phase.phase_time import phase_parts
 from dimsweep.engine.kernels.phase.state import BEGINNING, Sim, State, transfer_of
 from dimsweep.engine.lower.program import Floats, Longs, NodeKind, Structure
 
 
 class Path(NamedTuple):
-    """Critical paths, a row a point: P points, D dimensions.
+    """Critical paths, one row per point: P points, D dimensions.
 
     The seconds of a point, in picoseconds, add up to its time exactly.  A transfer from point to
     point counts in its narrowest dimension, but for its latencies.
@@ -48,7 +48,7 @@ class Path(NamedTuple):
 
 
 def empty_path(s: Structure, n: int) -> Path:
-    """Room for the critical paths of ``n`` points."""
+    """Allocate critical paths for ``n`` points."""
     by_dim = (n, s.shape.n_dims)
     compute, memory = np.zeros((2, n), np.int64)
     transfer, latency, endpoint = np.zeros((3, *by_dim), np.int64)
@@ -57,7 +57,7 @@ def empty_path(s: Structure, n: int) -> Path:
 
 
 class Row(NamedTuple):
-    """A row of critical paths to write to; not its ``seconds``, but only its slopes, if so said."""
+    """One row of critical paths to write; without ``seconds``, only its slopes."""
 
     path: Path
     number: int
@@ -66,56 +66,60 @@ class Row(NamedTuple):
 
 @kernel
 def walk_back(sim: Sim, path: Path, point: int) -> None:
-    """Write the critical path of the run into row ``point``, all zeros before."""
+    """Write the critical path of the run into row ``point``, which is all zeros before."""
     st, last, out = sim.st, long(sim.st.counts[0].last), by_reference(Row(path, point, True))
-    _forget(st)
-    access = _follow(sim, out, last, 1.0)
+    _reset_visits(st)
+    access = _visit_back(sim, out, last, 1.0)
     while access != NONE:
         path.memory[point] += st.nodes[access].end - st.nodes[access].start
-        access = _follow(sim, out, long(st.node_critical[access]), 1.0)
-    _add_up(sim, out)
+        access = _visit_back(sim, out, long(st.node_critical[access]), 1.0)
+    _add_visits(sim, out)
     if st.counts[0].shifts > 0:
         for d in range(sim.s.shape.n_dims):
             path.hops[point, d] = path.demand[point, d] = 0.0
-        _forget(st)
+        _reset_visits(st)
         slopes = by_reference(Row(path, point, False))
         _weigh_shifts(sim, slopes)
-        _add_up(sim, slopes)
+        _add_visits(sim, slopes)
 
 
 class Chain(NamedTuple):
-    """The intervals of one critical path, the last one first."""
+    """The intervals of one critical path, last interval first."""
 
     nodes: Longs  # computations and accesses
     phases: Longs  # numbers of phases among all chunks'
-    whole: Longs  # of each phase: 1 with all latencies of its chunk, 0 its transfer only
+    with_latencies: Longs  # of each phase: 1 with all latencies of its chunk, 0 its transfer only
 
 
 @compiled
-def chain_of(new_state: State) -> Chain:
-    """The critical path of the run in ``new_state``."""
+def read_chain(new_state: State) -> Chain:
+    """Return the critical path of the run in ``new_state``."""
     st, n = by_reference(new_state), 0
     interval = long(st.counts[0].last)
     while interval != BEGINNING:
         n += 1
-        interval = _before(st, interval)
-    nodes, phases, whole = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+        interval = _critical_predecessor(st, interval)
+    nodes, phases, with_latencies = (
+        np.empty(n, np.int64),
+        np.empty(n, np.int64),
+        np.empty(n, np.int64),
+    )
     i, k, interval = 0, 0, long(st.counts[0].last)
     while interval != BEGINNING:
         if interval < len(st.phase_of):
-            whole[k] = interval >= 0
+            with_latencies[k] = interval >= 0
             phases[k] = interval if interval >= 0 else transfer_of(interval)
             k += 1
         else:
             nodes[i] = interval - len(st.phase_of)
             i += 1
-        interval = _before(st, interval)
-    return Chain(nodes[:i], phases[:k], whole[:k])
+        interval = _critical_predecessor(st, interval)
+    return Chain(nodes[:i], phases[:k], with_latencies[:k])
 
 
 @kernel
-def _before(st: State, interval: int) -> int:
-    """What let an interval begin."""
+def _critical_predecessor(st: State, interval: int) -> int:
+    """Return the interval whose end let ``interval`` begin."""
     if interval < 0:
         return long(st.phase_critical[transfer_of(interval)])
     if interval < len(st.phase_of):
@@ -124,20 +128,19 @@ def _before(st: State, interval: int) -> int:
 
 
 @kernel
-def add_apart(sim: Sim, chain: Chain, labels: Longs, path: Path) -> None:
-    """Add the seconds of the phases of the critical path to ``path``, all zeros before: each
-    phase's to the row that its label says."""
+def add_labelled_phases(sim: Sim, chain: Chain, labels: Longs, path: Path) -> None:
+    """Add the seconds of each phase on the critical path to the row of its label."""
     for label in range(len(path.compute)):
-        _forget(sim.st)
+        _reset_visits(sim.st)
         for i in range(len(chain.phases)):
             if labels[i] == label:
-                visited = sim.st.visits if chain.whole[i] else sim.st.transfers
+                visited = sim.st.visits if chain.with_latencies[i] else sim.st.transfers
                 visited[sim.st.phase_of[chain.phases[i]]] += 1.0
-        _add_up(sim, by_reference(Row(path, label, True)))
+        _add_visits(sim, by_reference(Row(path, label, True)))
 
 
 @kernel
-def _forget(st: State) -> None:
+def _reset_visits(st: State) -> None:
     st.visits.fill(0.0)
     st.transfers.fill(0.0)
     for chain in st.chains:
@@ -145,9 +148,12 @@ def _forget(st: State) -> None:
 
 
 @kernel
-def _follow(sim: Sim, out: Row, interval: int, weight: float) -> int:
-    """Visit the chain back from an interval, ``weight`` times, to the beginning or to an access
-    that shares servers, whose node it returns; write its seconds of computing, if asked."""
+def _visit_back(sim: Sim, out: Row, interval: int, weight: float) -> int:
+    """Count the intervals of the chain that ends with ``interval``, ``weight`` times each.
+
+    Stop at the beginning (return NONE), or at an access that shares servers (return its node).  If
+    ``out.seconds`` is set, also add the seconds of computing.
+    """
     s, st = sim.s, sim.st
     while interval != BEGINNING:
         if interval < 0:
@@ -164,33 +170,33 @@ def _follow(sim: Sim, out: Row, interval: int, weight: float) -> int:
             if out.seconds:
                 out.path.memory[out.number] += node.memory
                 out.path.compute[out.number] += node.duration - node.memory
-        interval = _before(st, interval)
+        interval = _critical_predecessor(st, interval)
     return long(NONE)
 
 
 @kernel
 def _weigh_shifts(sim: Sim, out: Row) -> None:
-    """Visit all chains that the run's end depends on, as often as it moves when they do."""
+    """Visit all chains that the run's end depends on, weighted by its sensitivity to each."""
     st = sim.st
-    access = _follow(sim, out, long(st.counts[0].last), 1.0)
+    access = _visit_back(sim, out, long(st.counts[0].last), 1.0)
     if access != NONE:
         st.shifts[st.left_at[access]].weight += 1.0
     for number in range(st.counts[0].shifts - 1, -1, -1):
         shift = st.shifts[number]
-        _serve(sim, number, -1)  # the servers as they were before
+        _serve_shift(sim, number, -1)  # the servers as they were before
         if shift.weight == 0.0:
             continue
         if shift.sign < 0:
-            _spread(sim, number)
+            _spread_weight(sim, number)
             continue
-        access = _follow(sim, out, long(st.node_critical[shift.node]), shift.weight)
+        access = _visit_back(sim, out, long(st.node_critical[shift.node]), shift.weight)
         if access != NONE:
             st.shifts[st.left_at[access]].weight += shift.weight
 
 
 @kernel
-def _spread(sim: Sim, last: int) -> None:
-    """Spread the weight of the end of an access over the shifts while it was served.
+def _spread_weight(sim: Sim, last: int) -> None:
+    """Spread the weight of an access's end over the shifts while it was served.
 
     All of it is moved, so  sum over i of rate_i (t_i+1 - t_i) = 1  where the rate changes at the
     t_i: its end moves by  (rate_i - rate_i-1) / rate_last  as t_i moves, and by rate_0 / rate_last
@@ -199,28 +205,28 @@ def _spread(sim: Sim, last: int) -> None:
     shifts = sim.st.shifts
     node, weight = shifts[last].node, shifts[last].weight
     service = sim.s.nodes[node].service
-    final = lasts(sim.st.servers, service)
+    final = access_time(sim.st.servers, service)
     takes, i = final, last - 1
     while shifts[i].node != node:
-        _serve(sim, i, -1)
-        before = lasts(sim.st.servers, service)
+        _serve_shift(sim, i, -1)
+        before = access_time(sim.st.servers, service)
         shifts[i].weight += weight * (final / takes - final / before)
         takes, i = before, i - 1
     shifts[i].weight += weight * (final / takes)
     for again in range(i + 1, last):
-        _serve(sim, again, 1)
+        _serve_shift(sim, again, 1)
 
 
 @kernel
-def _serve(sim: Sim, number: int, sign: int) -> None:
-    """The servers of a shift's access serve as after it (1), or as before (-1)."""
+def _serve_shift(sim: Sim, number: int, sign: int) -> None:
+    """Apply a shift to the servers (``sign`` 1), or undo it (-1)."""
     shift = sim.st.shifts[number]
     serve(sim.st.servers, sim.s.nodes[shift.node].service, sign * shift.sign)
 
 
 @kernel
-def _add_up(sim: Sim, out: Row) -> None:
-    """Add what was visited to the row."""
+def _add_visits(sim: Sim, out: Row) -> None:
+    """Add all visited phases and links to the row."""
     st, times = sim.st, sim.times
     _visit_links(sim, out)
     for span in times.spans:
@@ -241,7 +247,7 @@ def _add_up(sim: Sim, out: Row) -> None:
 
 @kernel
 def _visit_links(sim: Sim, out: Row) -> None:
-    """Visit what the path meets inside the chains."""
+    """Visit the links inside the chains on the path."""
     s, st, times = sim.s, sim.st, sim.times
     for chain in range(len(s.chains)):
         n = st.chains[chain].visits
@@ -265,10 +271,10 @@ def _visit_links(sim: Sim, out: Row) -> None:
 
 @kernel
 def _add_phase(sim: Sim, out: Row, i: int, moves: float, late: float) -> None:
-    """A phase: its bytes as often as it was visited, its latencies as often as a chunk was late."""
+    """Add a phase: its bytes ``moves`` times and its latencies ``late`` times."""
     phase, path = sim.times.phases[i], out.path
     d, steps = phase.dim, sim.s.phase_steps[phase.steps]
-    parts = parts_of(sim, steps, phase.n_bytes, d)
+    parts = phase_parts(sim, steps, phase.n_bytes, d)
     path.hops[out.number, d] += late * parts.hops
     n_bytes = phase.n_bytes * parts.fraction / steps.share
     path.demand[out.number, d] += moves * n_bytes
@@ -283,7 +289,7 @@ def _add_phase(sim: Sim, out: Row, i: int, moves: float, late: float) -> None:
 
 @kernel
 def _add_transfer(sim: Sim, out: Row, i: int, moves: float, late: float) -> None:
-    """The same of a message from point to point."""
+    """Add a point-to-point message: its bytes ``moves`` times, its latencies ``late`` times."""
     s, phase, path = sim.s, sim.times.phases[i], out.path
     n, behind, delay = np.int64(moves), np.int64(late), s.shape.endpoint_delay
     form, left = s.forms[~phase.steps], phase.duration - delay

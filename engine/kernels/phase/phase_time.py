@@ -1,4 +1,4 @@
-"""How long every phase of a program lasts at one point of bandwidth and latency."""
+"""Durations of all phases of a program at one point of bandwidth and latency."""
 
 from typing import Any, NamedTuple
 
@@ -14,7 +14,9 @@ from dimsweep.engine.units import PICOSECONDS
 
 # A run must end before the clock (int64 picoseconds) does; half of its range leaves room for sums.
 _LONGEST = float(LONGEST)
-ALIKE = 1.0 - 2.0**-40  # loads, or times of a byte, that differ by less are equal but for rounding
+ALMOST_ONE = (
+    1.0 - 2.0**-40
+)  # loads, or times of a byte, that differ by less are equal but for rounding
 
 PHASE = record(
     dim="i4",  # NONE after a variant's last phase
@@ -35,7 +37,7 @@ SPAN = record(
 
 
 class Parts(NamedTuple):
-    """What the duration of a phase is made of."""
+    """The components of a phase's duration."""
 
     duration: float  # ps
     hops: float  # latencies
@@ -45,7 +47,7 @@ class Parts(NamedTuple):
 
 
 class PhaseTimes(NamedTuple):
-    """The phases of every form, variant by variant, and what the form asks of the dimensions."""
+    """The phases of every form by variant, and the traffic of each form per dimension."""
 
     phases: Table  # PHASE
     spans: Table  # SPAN, one a form
@@ -60,7 +62,7 @@ class PhaseTimes(NamedTuple):
 
 
 def empty_phase_times(s: Structure) -> PhaseTimes:
-    """Room for the times of ``s``; filled by :func:`time_all`."""
+    """Allocate the phase times of ``s``; :func:`time_all` fills them in."""
     spans = np.zeros(len(s.forms), dtype=SPAN)
     start = 0
     for span, form in zip(spans, s.forms, strict=True):
@@ -89,37 +91,42 @@ def empty_phase_times(s: Structure) -> PhaseTimes:
 
 
 @compiled
-def whole(number: float) -> float:
-    """Return the nearest whole number of picoseconds or bytes.  Halves go up, and so does a number
-    that a few roundings left below a half: two ways to work out a transfer must not differ by a
-    picosecond or a byte."""
+def round_half_up(number: float) -> float:
+    """Return the nearest whole number (picoseconds or bytes); halves round up.
+
+    A number that rounding errors left just below a half also rounds up, so that two ways to compute
+    a transfer never differ by a picosecond or a byte.
+    """
     return np.floor(number * (1.0 + 2.0**-50) + 0.5)
 
 
 @inlined
 def message_time(sim: Any, steps: Any, step: Any, held: float, d: int) -> float:
-    """The picoseconds of one step's messages, with their latency."""
+    """Return the duration (ps) of one step's messages, latency included."""
     # Hops and latency may overflow an integer; _LONGEST then catches the float.
     hops = float(step.hops) * sim.times.latency[d]
     per_byte = PICOSECONDS / (sim.times.bandwidth[d] * steps.share)
-    return hops + step.messages * whole(step.n_bytes * held * per_byte / step.messages)
+    return hops + step.messages * round_half_up(step.n_bytes * held * per_byte / step.messages)
 
 
 @inlined
 def latency_after() -> bool:
-    """A phase's latencies pass when the chunk is through, and its ports are free meanwhile."""
+    """Return True: latencies pass after the last phase of a chunk, with its ports free."""
     return True
 
 
 @inlined
-def parts_of(sim: Any, steps: Any, held: float, d: int) -> Parts:
-    """A phase in dimension ``d`` in which members enter with ``held`` bytes, by the formula of
-    engine.collective.steps, every step in whole picoseconds (or ticks)."""
+def phase_parts(sim: Any, steps: Any, held: float, d: int) -> Parts:
+    """Return the parts of a phase's duration in dimension ``d`` for ``held`` bytes on entry.
+
+    The formula is that of :mod:`engine.collective.steps`; every step takes whole picoseconds (or
+    ticks).
+    """
     s, duration, hops, delay, reduction, fraction = sim.s, 0.0, 0.0, 0.0, 0.0, 0.0
     for step in s.steps[steps.step_start : steps.step_end]:
         message = sim.rules.message_time(sim, steps, step, held, d)
         fixed = float(s.shape.endpoint_delay + step.fixed)
-        reduces = whole(step.reduce * held * s.shape.reduce_time)
+        reduces = round_half_up(step.reduce * held * s.shape.reduce_time)
         duration += step.count * (message + fixed + reduces)
         hops += float(step.count * step.hops)
         delay += step.count * fixed
@@ -130,8 +137,10 @@ def parts_of(sim: Any, steps: Any, held: float, d: int) -> Parts:
 
 @kernel
 def time_all(sim: Any, bandwidth: Floats, latency: Longs) -> float:
-    """Fill the times of a simulation, which need not have a state yet; returns an upper bound on
-    the run's picoseconds (everything one by one)."""
+    """Fill in all phase times; return an upper bound (ps) on the run, as the sum of all parts.
+
+    ``sim`` need not have a state yet.
+    """
     s, out, total = sim.s, sim.times, 0.0
     out.bytes_sent.fill(0.0)
     out.demand.fill(0.0)
@@ -155,7 +164,7 @@ def time_all(sim: Any, bandwidth: Floats, latency: Longs) -> float:
 
 @kernel
 def _time_variants(sim: Any, f: int) -> float:
-    """All chunks of a collective that goes by the order of dimensions."""
+    """Time all chunks of a collective that follows the order of dimensions; return the ps."""
     form, span, loads, order = sim.s.forms[f], sim.times.spans[f], sim.times.loads, sim.times.order
     n, total = form.use_end - form.use_start, 0.0
     if n == 0:  # a group of one
@@ -172,7 +181,7 @@ def _time_variants(sim: Any, f: int) -> float:
 
 @kernel
 def _time_chunk(sim: Any, f: int, at: int, copies: int) -> float:
-    """One chunk's phases, written from ``at``: up the dimensions in their order, then down."""
+    """Time one chunk's phases, written from ``at``: up the dimensions in order, then down."""
     s, out, form = sim.s, sim.times, sim.s.forms[f]
     uses = s.uses[form.use_start : form.use_end]
     kind, held, total, late = form.kind, form.n_bytes, 0.0, np.int64(0)
@@ -202,7 +211,7 @@ def _time_chunk(sim: Any, f: int, at: int, copies: int) -> float:
 
 @kernel
 def _time_listed(sim: Any, f: int) -> float:
-    """All variants of a form whose phases are listed."""
+    """Time all variants of a form with listed phases; return the ps."""
     s, form, at, total = sim.s, sim.s.forms[f], long(sim.times.spans[f].start), 0.0
     copies = form.chunks // form.listed_variants
     for variant in range(form.listed_variants):
@@ -221,11 +230,11 @@ def _time_listed(sim: Any, f: int) -> float:
 
 @inlined
 def _time_phase(sim: Any, f: int, at: int, copies: int) -> float:
-    """How long phase ``at`` lasts, which ``copies`` chunks of form ``f`` go through; in ps."""
+    """Time phase ``at`` of form ``f`` for ``copies`` chunks; return its duration (ps)."""
     out, phase = sim.times, sim.times.phases[at]
     d, held, steps = phase.dim, phase.n_bytes, sim.s.phase_steps[phase.steps]
-    phase.size = np.int64(min(whole(held), _LONGEST))
-    parts = parts_of(sim, steps, held, d)
+    phase.size = np.int64(min(round_half_up(held), _LONGEST))
+    parts = phase_parts(sim, steps, held, d)
     phase.duration = phase.hold = np.int64(min(parts.duration, _LONGEST))
     if sim.rules.latency_after():
         phase.hold -= np.int64(parts.hops) * out.latency[d] + np.int64(parts.delay)
@@ -236,7 +245,7 @@ def _time_phase(sim: Any, f: int, at: int, copies: int) -> float:
 
 @kernel
 def _time_transfer(sim: Any, f: int) -> float:
-    """Point to point: every crossed dimension's latency, and the narrowest one's bandwidth."""
+    """Time a point-to-point transfer: all latencies, and the narrowest bandwidth."""
     s, out, form = sim.s, sim.times, sim.s.forms[f]
     fixed, slowest, messages = float(s.shape.endpoint_delay), -1.0, np.int64(1)
     phase = out.phases[out.spans[f].start]
@@ -248,10 +257,10 @@ def _time_transfer(sim: Any, f: int) -> float:
         out.bytes_sent[f, d] += form.n_bytes
         out.demand[f, d] += form.n_bytes / steps.share
         per_byte = PICOSECONDS / (out.bandwidth[d] * steps.share)
-        if per_byte * ALIKE > slowest:  # of equal ones the inner dimension's
+        if per_byte * ALMOST_ONE > slowest:  # of equal ones the inner dimension's
             slowest, messages = per_byte, step.messages
             phase.dim, phase.entrance = d, use.entrance
-    moves = messages * whole(form.n_bytes * slowest / messages)
+    moves = messages * round_half_up(form.n_bytes * slowest / messages)
     duration = min(fixed + moves, _LONGEST)
     phase.port = phase.dim * (s.shape.n_ports // s.shape.n_dims)
     phase.duration = phase.hold = np.int64(duration)

@@ -1,10 +1,12 @@
-"""Chunks at the ports of a run: they queue for one, hold a place for a phase, and move on.
+"""Ports: chunks queue for a port, hold a place at it for a phase, and move on.
 
-A chunk of several classes starts when all its ports have room for it.  Which one that is says
-:func:`_let_pass`: the first of its queue, unless something else is first for another member.
+A chunk of several classes starts when all its ports have room.  :func:`_start_passing_chunks`
+chooses among them: the first chunk of a queue goes first, unless another chunk heads the queue of
+another member.
 
 A phase holds its place while bytes move and are reduced, and the chunk moves on at once.  Its
-latencies pass when it is through, and its flow ends when those of all its chunks have.
+latencies pass after its last phase, and its flow ends when the latencies of all its chunks have
+passed.
 """
 
 from typing import Any
@@ -19,8 +21,8 @@ from dimsweep.engine.kernels.core.queues import (
     insert,
     put,
     sort,
+    take_after,
     take_all,
-    take_behind,
     take_first,
 )
 from dimsweep.engine.kernels.core.tables import NEVER, NONE, RUNNING
@@ -31,14 +33,14 @@ from dimsweep.engine.topology.blocks import ENTRANCES
 
 
 @inlined
-def move(sim: Sim, chunk: int) -> None:
-    """Send a chunk to its next queue at the end of this round."""
+def move_on(sim: Sim, chunk: int) -> None:
+    """Queue a chunk for the port of its next phase at the end of this round."""
     put(sim.st.moving, sim.st.chunks[chunk].order)
 
 
 @inlined
 def queue_chunks(sim: Sim, now: int) -> None:
-    """Chunks that moved on join the queues of their next phase's ports."""
+    """Append the chunks that moved on to the queues of their next phase's ports."""
     st = sim.st
     sort(st.moving)
     n = take_all(st.moving)
@@ -67,8 +69,8 @@ def _enqueue(sim: Sim, number: int, entry: int) -> None:
         before = port.tail
     elif after >= 0:
         # Behind the last one that does not rank after it: equals keep their order of arrival.
-        rank = _rank(sim, entry)
-        while after >= 0 and _rank(sim, after) <= rank:
+        rank = _queue_rank(sim, entry)
+        while after >= 0 and _queue_rank(sim, after) <= rank:
             before, after = after, entries[after].next
     if before == NONE and port.head != NONE:  # which is first no more
         _touch_all(sim, sim.st.chunks[entries[port.head].chunk])
@@ -77,12 +79,12 @@ def _enqueue(sim: Sim, number: int, entry: int) -> None:
 
 @inlined
 def _is_message(sim: Sim, entry: int) -> bool:
-    """Whether it is a message from point to point, which goes before collectives' chunks."""
+    """Return whether an entry is a point-to-point message, which precedes all chunks."""
     return bool(sim.times.phases[sim.st.chunks[sim.st.entries[entry].chunk].at].steps < 0)
 
 
 @kernel
-def _rank(sim: Sim, entry: int) -> float:
+def _queue_rank(sim: Sim, entry: int) -> float:
     chunk = sim.st.chunks[sim.st.entries[entry].chunk]
     if _is_message(sim, entry):
         return -np.inf
@@ -93,7 +95,7 @@ def _rank(sim: Sim, entry: int) -> float:
 
 @inlined
 def _touch(sim: Sim, number: int) -> None:
-    """The port may start something at the end of this round."""
+    """Mark a port that may start a chunk at the end of this round."""
     if not sim.st.ports[number].touched:
         sim.st.ports[number].touched = 1
         put(sim.st.touched, number)
@@ -101,15 +103,14 @@ def _touch(sim: Sim, number: int) -> None:
 
 @kernel
 def _touch_all(sim: Sim, chunk: Any) -> None:
-    """So may the ports that the chunk waits for."""
+    """Mark all ports that a chunk waits for."""
     for m in range(chunk.members):
         _touch(sim, _port(sim, chunk, m))
 
 
 @inlined
 def start_phases(sim: Sim, now: int) -> None:
-    """Every touched port starts the first of its queue, if that heads all its queues and they all
-    have room; then what can pass, until nothing can."""
+    """Start what the touched ports can serve: heads of all their queues, then passing chunks."""
     st, several = sim.st, False
     for i in range(st.touched.filled[0]):
         port = st.ports[st.touched.numbers[i]]
@@ -117,18 +118,18 @@ def start_phases(sim: Sim, now: int) -> None:
             chunk = st.chunks[st.entries[port.head].chunk]
             if chunk.members > 1:
                 several = True
-                if not _heads_all(sim, chunk) or not _have_room(sim, chunk):
+                if not _heads_all(sim, chunk) or not _ports_have_room(sim, chunk):
                     break
             _start_phase(sim, chunk, now)
     while several:
-        several = _let_pass(sim, now)
+        several = _start_passing_chunks(sim, now)
     for i in range(take_all(st.touched)):
         st.ports[st.touched.numbers[i]].touched = 0
 
 
 @kernel
-def _let_pass(sim: Sim, now: int) -> bool:
-    """Start chunks that pass others; whether there were any.
+def _start_passing_chunks(sim: Sim, now: int) -> bool:
+    """Start chunks that pass blocked ones; return whether there were any.
 
     A chunk is passed over while something else heads the queue of another member of it.  Nothing
     passes one that heads all its queues.  Of those that could go, the first in a queue does.  All
@@ -138,20 +139,20 @@ def _let_pass(sim: Sim, now: int) -> bool:
     for i in range(st.touched.filled[0]):
         port = st.ports[st.touched.numbers[i]]
         if port.serving < sim.s.shape.places and port.head != NONE:
-            entry = _first_to_pass(sim, port.head)
+            entry = _find_passing(sim, port.head)
             if entry != NONE:
                 put(st.passing, entry)
     n = take_all(st.passing)
     for i in range(n):
         chunk = st.chunks[st.entries[st.passing.numbers[i]].chunk]
-        if _have_room(sim, chunk):  # else it has been found at another port, too
+        if _ports_have_room(sim, chunk):  # else it has been found at another port, too
             _start_phase(sim, chunk, now)
     return n > 0
 
 
 @kernel
-def _first_to_pass(sim: Sim, head: int) -> int:
-    """The entry of a queue with this head that passes others; or NONE."""
+def _find_passing(sim: Sim, head: int) -> int:
+    """Return the first entry behind ``head`` that may pass the blocked ones, or NONE."""
     entries, chunks = sim.st.entries, sim.st.chunks
     if _heads_all(sim, chunks[entries[head].chunk]):
         return long(NONE)
@@ -166,7 +167,7 @@ def _first_to_pass(sim: Sim, head: int) -> int:
 
 @kernel
 def _heads_all(sim: Sim, chunk: Any) -> bool:
-    """Whether the chunk is at the head of all its queues."""
+    """Return whether the chunk is at the head of all its queues."""
     for m in range(chunk.members):
         if sim.st.ports[_port(sim, chunk, m)].head != chunk.entry + m:
             return False
@@ -174,8 +175,8 @@ def _heads_all(sim: Sim, chunk: Any) -> bool:
 
 
 @kernel
-def _have_room(sim: Sim, chunk: Any) -> bool:
-    """Whether every port that the chunk needs has room."""
+def _ports_have_room(sim: Sim, chunk: Any) -> bool:
+    """Return whether every port that the chunk needs has room."""
     for m in range(chunk.members):
         if sim.st.ports[_port(sim, chunk, m)].serving == sim.s.shape.places:
             return False
@@ -184,8 +185,8 @@ def _have_room(sim: Sim, chunk: Any) -> bool:
 
 @kernel
 def _can_pass(sim: Sim, chunk: Any) -> bool:
-    """Whether the chunk could start, since whatever heads its queues must wait for others."""
-    if not _have_room(sim, chunk):
+    """Return whether the chunk has room and every head of its queues is blocked elsewhere."""
+    if not _ports_have_room(sim, chunk):
         return False
     for m in range(chunk.members):
         head = sim.st.ports[_port(sim, chunk, m)].head
@@ -196,7 +197,7 @@ def _can_pass(sim: Sim, chunk: Any) -> bool:
 
 @kernel
 def _is_first_to_pass(sim: Sim, chunk: Any) -> bool:
-    """Whether no chunk that is before it in one of its queues could start as well."""
+    """Return whether no earlier chunk in any of its queues could start as well."""
     for m in range(chunk.members):
         other = long(sim.st.ports[_port(sim, chunk, m)].head)
         while other != chunk.entry + m:
@@ -208,10 +209,10 @@ def _is_first_to_pass(sim: Sim, chunk: Any) -> bool:
 
 @inlined
 def _start_phase(sim: Sim, chunk: Any, now: int) -> None:
-    """All ports that the chunk needs start it."""
+    """Start the chunk's current phase at all ports that it needs."""
     st, phase, entry = sim.st, sim.times.phases[chunk.at], chunk.entry
     number = chunk.record + chunk.at - chunk.first
-    critical = _as_served(sim, number - 1)
+    critical = _as_transfer(sim, number - 1)
     if chunk.at == chunk.first:
         critical = st.flows[chunk.flow].critical
     for m in range(chunk.members):
@@ -232,21 +233,21 @@ def _start_phase(sim: Sim, chunk: Any, now: int) -> None:
     if phase.steps < 0 and phase.entrance != NONE:
         put(st.entering, chunk.order)
     else:
-        _keep_time(sim, chunk, now + phase.hold)
+        _schedule_end(sim, chunk, now + phase.hold)
 
 
 @kernel
 def _leave_queue(sim: Sim, port: Any, entry: int) -> None:
-    """An entry that is not the first leaves the port's queue."""
+    """Remove an entry that is not the first from a port's queue."""
     before = long(port.head)
     while sim.st.entries[before].next != entry:
         before = long(sim.st.entries[before].next)
-    take_behind(port, sim.st.entries, before, entry)
+    take_after(port, sim.st.entries, before, entry)
 
 
 @inlined
-def _keep_time(sim: Sim, chunk: Any, due: int) -> None:
-    """The first member's port keeps the time for all."""
+def _schedule_end(sim: Sim, chunk: Any, due: int) -> None:
+    """Schedule the end of a phase in a slot of the first member's port."""
     shape, port = sim.s.shape, sim.times.phases[chunk.at].port
     slot = slots_of(sim, chunk.cls)[0] + shape.n_timed + port * shape.places
     while sim.st.due[slot] != NEVER:
@@ -259,13 +260,15 @@ def _keep_time(sim: Sim, chunk: Any, due: int) -> None:
 
 @inlined
 def occupy(sim: Sim, slot: int) -> None:
-    """It does not matter in which order chunks begin to be served."""
+    """Do nothing: the model ignores the order in which chunks begin to be served."""
 
 
 @kernel
 def enter_targets(sim: Sim, now: int) -> None:
-    """Messages that started enter their targets, one after another on the same link, in the order
-    of their flows.  The port of each is taken while it waits for those before it."""
+    """Let started messages enter their targets' links, one after another, by flow.
+
+    A message keeps its sender's port while it waits for the messages before it.
+    """
     s, st = sim.s, sim.st
     sort(st.entering)
     for i in range(take_all(st.entering)):
@@ -281,33 +284,33 @@ def enter_targets(sim: Sim, now: int) -> None:
                 st.phase_start[number] = start
             st.ports[_port(sim, chunk, 0)].busy += start - now
         entrance.until = start + phase.hold
-        entrance.critical = _as_served(sim, number)
-        _keep_time(sim, chunk, start + phase.hold)
+        entrance.critical = _as_transfer(sim, number)
+        _schedule_end(sim, chunk, start + phase.hold)
 
 
 @inlined
 def _port(sim: Sim, chunk: Any, member: int) -> int:
-    """The port of the chunk's ``member``-th member at which it waits."""
+    """Return the port at which the chunk's ``member``-th member waits."""
     return _class(sim, chunk, member) * sim.s.shape.n_ports + int(sim.times.phases[chunk.at].port)
 
 
 @inlined
 def _class(sim: Sim, chunk: Any, member: int) -> int:
-    """The class of the chunk's ``member``-th member."""
+    """Return the class of the chunk's ``member``-th member."""
     if member == 0:
         return int(chunk.cls)
     return int(sim.s.members[chunk.member_start + member].cls)
 
 
 @inlined
-def _as_served(sim: Sim, number: int) -> int:
-    """The phase as what a port was busy with."""
+def _as_transfer(sim: Sim, number: int) -> int:
+    """Return the critical predecessor that a phase is for the next user of its port."""
     return transfer_of(number) if sim.rules.latency_after() else number
 
 
 @inlined
 def end_phase(sim: Sim, slot: int, now: int) -> None:
-    """What kept a place busy ends: free its ports, and send the chunk on."""
+    """End the phase in a slot: free its ports and move the chunk on."""
     st = sim.st
     st.due[slot] = NEVER
     c = st.served[slot]
@@ -318,13 +321,13 @@ def end_phase(sim: Sim, slot: int, now: int) -> None:
         at = _port(sim, chunk, m)
         port = st.ports[at]
         port.serving -= 1
-        port.critical, port.freed = _as_served(sim, number), now
+        port.critical, port.freed = _as_transfer(sim, number), now
         if port.head != NONE:
             _touch(sim, at)
         book_port(sim, _class(sim, chunk, m), at, ENDS, now)
     chunk.at += 1
     if chunk.at < chunk.end and sim.times.phases[chunk.at].dim != NONE:
-        move(sim, c)
+        move_on(sim, c)
         return
     flow = st.flows[chunk.flow]
     flow.left -= 1
@@ -339,7 +342,7 @@ def end_phase(sim: Sim, slot: int, now: int) -> None:
 
 @inlined
 def _wait_for_latencies(sim: Sim, f: int, port: int, now: int) -> None:
-    """All of the flow's chunks are through, the last one by ``port`` of each member class."""
+    """Schedule the end of a flow whose chunks are through, once its latencies have passed."""
     flows, flow = sim.st.flows, sim.st.flows[f]
     number = sim.s.members[sim.s.flows[f].member_start].cls  # the first member keeps the time
     flow.port = port
@@ -358,15 +361,15 @@ def _wait_for_latencies(sim: Sim, f: int, port: int, now: int) -> None:
 
 @inlined
 def _book_latencies(sim: Sim, f: int, change: int, now: int) -> None:
-    """The flow's last latencies begin or end to pass at its ports."""
+    """Book the begin or the end of a flow's last latencies at the ports of its members."""
     for member in sim.s.members[sim.s.flows[f].member_start : sim.s.flows[f].member_end]:
         at = member.cls * sim.s.shape.n_ports + sim.st.flows[f].port
         book_port(sim, member.cls, at, change, now)
 
 
 @inlined
-def land(sim: Sim, cls: int, now: int) -> None:
-    """The latencies of the first of the class's flows that wait for them have passed."""
+def end_latencies(sim: Sim, cls: int, now: int) -> None:
+    """Finish the first flow of the class that waits for its latencies."""
     late = sim.st.classes[cls].late
     f = take_first(late, sim.st.flows)
     due = sim.st.flows[late.head].due if late.head != NONE else NEVER
@@ -377,7 +380,7 @@ def land(sim: Sim, cls: int, now: int) -> None:
 
 @kernel
 def finish_flow(sim: Sim, f: int, critical: int) -> None:
-    """Its nodes end at this instant, as the interval ``critical`` does."""
+    """End the nodes of a flow at this instant; ``critical`` is the interval that ended it."""
     flow = sim.s.flows[f]
     for member in sim.s.members[flow.member_start : flow.member_end]:
         put(sim.st.ending, member.node)

@@ -1,4 +1,4 @@
-"""Everything that a run of the phase kernel changes: allocated once, reset for each point."""
+"""The tables that a run of the phase kernel changes, allocated once and reset for each point."""
 
 from typing import Any, NamedTuple
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimsweep.engine.compiler import inlined, kernel
-from dimsweep.engine.kernels.core.accounts import ACCESS, ACCOUNT, OF_PORT, Servers, n_servers
+from dimsweep.engine.kernels.core.accounts import ACCESS, ACCOUNT, PORT_ACCOUNT, Servers, n_servers
 from dimsweep.engine.kernels.core.compiling import long
 from dimsweep.engine.kernels.core.queues import QUEUE, Worklist
 from dimsweep.engine.kernels.core.tables import NEVER, NONE
@@ -68,7 +68,7 @@ PORT = record(
     critical="i4",  # the phase, or its transfer, that left it last; valid from then on
     freed="i8",  # when; -1 before
     busy="i8",  # ps, of all its places together
-    **OF_PORT,
+    **PORT_ACCOUNT,
 )
 ENTRY = record(next="i4", chunk="i4")
 # A link of a class into a dimension on which messages come from several others, one at a time.
@@ -119,7 +119,7 @@ COUNTS = record(
 
 
 class State(NamedTuple):
-    """Everything that a run changes; allocated once for a batch, reset for each point."""
+    """All tables that a run changes, allocated once for a batch and reset for each point."""
 
     counts: Table  # (1,) COUNTS
     nodes: Table  # NODE_STATE
@@ -165,9 +165,11 @@ class State(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What a simulation does in its own way, where chunks choose another order of dimensions or it
-    reproduces another simulator: compiled functions, which the kernel's are made of.  ``sim`` is
-    the :class:`Sim`."""
+    """The rules of a simulation as compiled functions; ``sim`` is the :class:`Sim`.
+
+    Another order of dimensions, or a replica of another simulator, replaces some of the model's
+    rules.  The kernel is compiled for each set of rules.
+    """
 
     message_time: Any  # (sim, steps, step, held, d) -> ps of one step's messages in dimension d
     latency_after: Any  # () -> whether a phase's latencies pass when its ports are free already
@@ -181,7 +183,7 @@ class Rules(NamedTuple):
 
 
 class Sim(NamedTuple):
-    """One simulation: what runs, how long its phases last, what it has come to, by which rules."""
+    """One simulation: the program, its phase times, its state, its rules and their notes."""
 
     s: Structure
     times: PhaseTimes
@@ -191,9 +193,9 @@ class Sim(NamedTuple):
 
 
 def empty_state(s: Structure, times: PhaseTimes, *, record: bool = False) -> State:
-    """Room to run ``s``.  With ``record`` the start of every phase is kept (for a timeline)."""
+    """Allocate the state to run ``s``; with ``record``, keep the start of every phase."""
     n, n_ports = len(s.nodes), s.shape.n_classes * s.shape.n_ports
-    block, changed = _side_by_side(_fresh(s, times))
+    block, changed = _pack_tables(_initial_tables(s, times))
     flows, accesses = s.flows, int((s.nodes["service"] != NONE).sum())
     chunks = (flows["chunk_end"] - flows["chunk_start"]).astype(np.int64)
     n_chunks, n_phases = int(chunks.sum()), int(chunks @ times.spans["length"][flows["form"]])
@@ -231,8 +233,8 @@ def empty_state(s: Structure, times: PhaseTimes, *, record: bool = False) -> Sta
     )
 
 
-def _fresh(s: Structure, times: PhaseTimes) -> dict[str, NDArray[Any]]:
-    """What is reset for each point, as it is before a run."""
+def _initial_tables(s: Structure, times: PhaseTimes) -> dict[str, NDArray[Any]]:
+    """Return the tables that are reset for each point, with their initial values."""
     shape = s.shape
     n_ports, messages = shape.n_classes * shape.n_ports, (s.forms["kind"] == POINT_TO_POINT).any()
     late = np.zeros(shape.n_classes, dtype=QUEUE)
@@ -256,8 +258,8 @@ def _fresh(s: Structure, times: PhaseTimes) -> dict[str, NDArray[Any]]:
     }
 
 
-def _side_by_side(tables: dict[str, NDArray[Any]]) -> tuple[Longs, dict[str, Any]]:
-    """Copies of these tables in one block of words."""
+def _pack_tables(tables: dict[str, NDArray[Any]]) -> tuple[Longs, dict[str, Any]]:
+    """Copy tables into one block of 64-bit words; return the block and its views by name."""
     words = [-(-table.nbytes // 8) for table in tables.values()]
     block, start, placed = np.zeros(sum(words), dtype=np.int64), 0, {}
     for (name, table), n in zip(tables.items(), words, strict=True):
@@ -270,7 +272,7 @@ def _side_by_side(tables: dict[str, NDArray[Any]]) -> tuple[Longs, dict[str, Any
 
 @kernel
 def lay_out_chunks(sim: Sim) -> None:
-    """Write what no run changes of the chunks, their queue entries and their phases' numbers."""
+    """Fill in the constant fields of chunks, queue entries and phase numbers."""
     s, st, spans = sim.s, sim.st, sim.times.spans
     record = long(0)
     for f in range(len(s.flows)):
@@ -295,5 +297,5 @@ def lay_out_chunks(sim: Sim) -> None:
 
 @inlined
 def transfer_of(phase: int) -> int:
-    """The transfer of a chunk's phase as a critical predecessor; of that, the phase again."""
+    """Return the code of a phase's transfer as a critical predecessor, or the reverse."""
     return -2 - phase

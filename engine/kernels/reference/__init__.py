@@ -1,9 +1,8 @@
-"""The readable model of the kernels of messages: every NPU, every message, every link, on SimPy.
+"""The readable SimPy model of the kernels of messages: every NPU, message and link.
 
-Links are SimPy's resources, or messages are carried by the flow or the packet kernel.  It is how a
-newcomer reads and tries an idea, and what the compiled kernel is compared with, to the picosecond
-(:mod:`engine.kernels.network`).  They share what is sent (:mod:`engine.kernels.messages`), and no
-compiled room imports this one, but to run what it cannot yet.
+Links are SimPy resources, or messages are carried by the flow or the packet kernel.  Newcomers read
+it and try ideas in it, and the compiled kernel (:mod:`engine.kernels.network`) is compared with it,
+to the picosecond.  Both share :mod:`engine.kernels.messages`.  No compiled room imports this one.
 """
 
 from dimsweep.engine.kernels.reference.kernel import run_on_simpy

@@ -26,10 +26,10 @@ class Clock(simpy.Environment):
 
     @property
     def ps(self) -> int:
-        """The present time in picoseconds."""
+        """Present time (ps)."""
         return int(self.now)
 
-    def later(self, delay: int, call: Callable[[], object]) -> None:
+    def call_later(self, delay: int, call: Callable[[], object]) -> None:
         """Call ``call`` in ``delay`` ps."""
 
         def happen(_: simpy.Event) -> None:
@@ -38,7 +38,7 @@ class Clock(simpy.Environment):
         self.timeout(delay).callbacks.append(happen)
 
     def touch(self) -> None:
-        """Settle when all else that happens at this instant has happened."""
+        """Request that the simulation settles at the end of this instant."""
         if not self._is_touched:
             self._is_touched = True
             event = simpy.Event(self)
@@ -51,14 +51,14 @@ class Clock(simpy.Environment):
         for settle in self.settling:
             settle()
 
-    def run_out(self, elsewhere: Callable[[float], None] | None = None) -> None:
-        """Run until nothing is left to happen.
+    def run_until_idle(self, elsewhere: Callable[[float], None] | None = None) -> None:
+        """Run until no event is left.
 
-        ``elsewhere`` is called before time goes on, with the time at which something is to happen
-        here (infinity if nothing is); it may plan what happens before.
+        ``elsewhere`` is called before time advances, with the time of the next event here (infinity
+        if there is none); it may plan earlier events.
 
-        SimPy raises a copy of an error that a process raised, without what :class:`DimsweepError`
-        knows of its place; its cause is the original.
+        SimPy raises a copy of an error that a process raised, without the place of its
+        :class:`DimsweepError`; its cause is the original.
         """
         try:
             while elsewhere is not None:

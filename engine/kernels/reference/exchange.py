@@ -1,4 +1,4 @@
-"""One phase of one chunk, message by message, among the members of a line.
+"""The exchange of one phase of one chunk, message by message, among the members of a line.
 
 Each member goes its own way: it works through its strands (:mod:`engine.collective.rounds`) as
 messages arrive, and has finished when it has received everything and its own messages have left.
@@ -20,13 +20,13 @@ import simpy
 
 from dimsweep.engine.collective.rounds import MemberRounds, Strand, SwitchRounds
 from dimsweep.engine.kernels.messages.phases import Crossing, Line, Phase
-from dimsweep.engine.kernels.messages.program import Measures, measures_by_rank, whole_picoseconds
+from dimsweep.engine.kernels.messages.program import Measures, measures_by_rank, round_ps
 from dimsweep.engine.kernels.reference.clock import Clock
 from dimsweep.engine.kernels.reference.transport import Message, Sending, Switched, Transport
 
 
 class RankAccount:
-    """A rank's time, booked as :mod:`engine.kernels.phase.kernel` books a class's.
+    """The time account of a rank, booked as :mod:`engine.kernels.phase.kernel` books a class's.
 
     Call :meth:`book` before anything of the rank changes.  Communication is exposed while the
     rank computes nothing; an instant of it is shared equally among the operators in flight, and
@@ -66,21 +66,21 @@ class RankAccount:
                 self.exposed_by_dim[-1] += span
 
 
-def measures_of(accounts: Sequence[RankAccount]) -> Measures:
-    """The accounts of all ranks as one point of the phase kernel's measures."""
+def measure_accounts(accounts: Sequence[RankAccount]) -> Measures:
+    """Return the accounts of all ranks as the measures of one point."""
 
-    def each(name: str) -> np.ndarray:
+    def column(name: str) -> np.ndarray:
         return np.array([getattr(account, name) for account in accounts])
 
     names = ("end", "compute", "exposed", "exposed_by_dim", "exposed_by_tally", "busy")
-    return measures_by_rank(**{name: each(name) for name in (*names, "bytes_sent")})
+    return measures_by_rank(**{name: column(name) for name in (*names, "bytes_sent")})
 
 
 Finish = Callable[[int, int], None]  # a rank, and how late it is (ps)
 
 
 class World(NamedTuple):
-    """What all parts of a run share; ``accounts`` are by rank."""
+    """The parts of a run that all modules share; ``accounts`` are by rank."""
 
     clock: Clock
     transport: Transport
@@ -91,7 +91,7 @@ class World(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One phase of one chunk on one line, or a message from point to point."""
+    """One phase of one chunk on one line, or a point-to-point message."""
 
     phase: Phase | Crossing
     line: Line
@@ -102,10 +102,10 @@ class Job:
     done: Finish  # called with each rank that has done its part
 
 
-def begin(world: World, job: Job, send: Callable[[Sending], None], finish: Finish) -> None:
+def begin_job(world: World, job: Job, send: Callable[[Sending], None], finish: Finish) -> None:
     """Start a job, whose messages leave by ``send``.
 
-    ``finish`` is called with each rank whose bytes have come and gone, and how late it is then.
+    ``finish`` is called with each rank whose bytes have arrived and left, and with its lateness.
     """
     phase = job.phase
     if isinstance(phase, Crossing):
@@ -122,7 +122,7 @@ def begin(world: World, job: Job, send: Callable[[Sending], None], finish: Finis
 
 
 def _crossing(world: World, job: Job, crossing: Crossing, finish: Finish) -> Sending:
-    """A message from point to point from the line's only rank."""
+    """Return the point-to-point message of the line's only rank."""
     (source,) = job.line.ranks
     for dim in crossing.crosses:
         world.accounts[source].bytes_sent[dim] += crossing.n_bytes
@@ -162,15 +162,15 @@ class _Exchange:
         self._late = [job.late[rank] for rank in self._ranks]
 
     def work(self, member: int, number: int, strand: Strand) -> Generator[simpy.Event, int, None]:
-        """What a member does in one of its strands, as a process."""
+        """Run one strand of a member, as a process."""
         world, phase, late = self._world, self._job.phase, self._late[member]
-        rank, left = self._ranks[member], partial(self._has_done_one, member)
+        rank, left = self._ranks[member], partial(self._count_down, member)
         for receive, reduce, send in strand:
             if receive:
                 latest = yield self._inboxes[member][number].take(receive, late)
                 late = max(late, latest) + world.endpoint_delay
                 reduction = reduce * phase.n_bytes * world.reduce_time
-                yield world.clock.timeout(whole_picoseconds(reduction))
+                yield world.clock.timeout(round_ps(reduction))
             for peer, fraction, way in send:
                 # What began first is let through first, so that one strand makes way for the next.
                 order = phase.precedence, number
@@ -179,21 +179,22 @@ class _Exchange:
                 inbox, target = self._inboxes[peer][number], self._ranks[peer]
                 arrived = partial(inbox.put, member, late)
                 sending = Sending(message, rank, target, phase.dim, way, left, arrived)
-                inbox.when_wanted(member, partial(self._send, sending))
+                inbox.send_when_asked(member, partial(self._send, sending))
         self._late[member] = max(self._late[member], late)
-        self._has_done_one(member)
+        self._count_down(member)
 
-    def _has_done_one(self, member: int) -> None:
-        """A strand of a member has ended, or one of its messages has left."""
+    def _count_down(self, member: int) -> None:
+        """Count a strand of a member that has ended, or a message that has left."""
         self._open[member] -= 1
         if not self._open[member]:
             self._finish(self._ranks[member], self._late[member])
 
 
 class _Inbox:
-    """The messages that have come for one strand of a member, each by how late it is.
+    """The messages that have arrived for one strand of a member, by sender, with their lateness.
 
-    Where it ``asks`` for messages, each waits until the member does, and is late as the member was.
+    Where it ``asks`` for messages, each waits for the member's request, and is as late as the
+    request.
     """
 
     def __init__(self, clock: Clock, *, asks: bool) -> None:
@@ -207,8 +208,10 @@ class _Inbox:
         self._complete = clock.event()
 
     def take(self, senders: tuple[int, ...], late: int) -> simpy.Event:
-        """An event that happens when one message from each of ``senders`` is there; its value is
-        how late the latest of them is.  The member is ``late`` as it asks for them."""
+        """Return an event for one message from each of ``senders``; its value is their lateness.
+
+        The member requests them ``late`` by some ps.
+        """
         self._latest, self._complete = 0, self._clock.event()
         self._asked_late = late if self._asks else 0
         for sender in senders:
@@ -223,8 +226,8 @@ class _Inbox:
         self._end_if_complete()
         return self._complete
 
-    def when_wanted(self, sender: int, go: Callable[[], None]) -> None:
-        """Call ``go``, which sends a message, at once, or when the member asks for it."""
+    def send_when_asked(self, sender: int, go: Callable[[], None]) -> None:
+        """Call ``go``, which sends a message, at once or when the member requests it."""
         if not self._asks:
             go()
         elif sender in self._asked:
@@ -234,7 +237,7 @@ class _Inbox:
             self._held[sender].append(go)
 
     def put(self, sender: int, late: int, latency: int) -> None:
-        """A message that left ``late``, and whose own latency is still to pass, is there."""
+        """Add a message that left ``late`` and whose own ``latency`` has not passed."""
         late = max(late, self._asked_late) + latency
         if not self._missing[sender]:
             self._early[sender].append(late)
@@ -249,19 +252,19 @@ class _Inbox:
 
 
 def _through_switch(world: World, job: Job, rounds: SwitchRounds, finish: Finish) -> None:
-    """The switch reduces what members send up, and sends down to each what is for it."""
+    """Send the members' messages up to the switch, and the results down to the targets."""
     phase, ranks = job.phase, job.line.ranks
     missing: Counter[int] = Counter()  # messages that a rank has to get rid of, or to receive
     latest = dict(job.late)
 
-    def has_done_one(rank: int, late: int = 0) -> None:
+    def count_down(rank: int, late: int = 0) -> None:
         missing[rank] -= 1
         latest[rank] = max(latest[rank], late)
         if not missing[rank]:
             finish(rank, latest[rank] + world.endpoint_delay)
 
     def arrive(risen: int, rank: int, latency: int) -> None:
-        has_done_one(rank, risen + latency)
+        count_down(rank, risen + latency)
 
     for sources, up, targets, _ in rounds.rounds:
         missing.update(ranks[member] for member in (*sources, *targets))
@@ -270,13 +273,13 @@ def _through_switch(world: World, job: Job, rounds: SwitchRounds, finish: Finish
     for sources, up, targets, down in rounds.rounds:
         risen = max(job.late[ranks[member]] for member in sources)
         order = phase.precedence, 0
-        world.transport.through_switch(
+        world.transport.send_through_switch(
             Switched(
                 [ranks[member] for member in sources],
                 Message(up * phase.n_bytes, job.name, order),
                 [ranks[member] for member in targets],
                 Message(down * phase.n_bytes, job.name, order),
-                left=has_done_one,
+                left=count_down,
                 arrived=partial(arrive, risen),
             )
         )

@@ -1,11 +1,12 @@
-"""The message kernel: every NPU, every message, every link, on SimPy.
+"""The message kernel on SimPy: every NPU, every message, every link.
 
-It runs the same :class:`Program` as the phase kernel, with every rank for itself, and takes from it
-what is decided before anything moves: the operators, their flows, and each chunk's phases.  How
-long a phase lasts is not taken over: it follows from the messages.
+It runs the same :class:`Program` as the phase kernel, with one class per rank, and takes from it
+what is decided before anything moves: the operators, their flows, and each chunk's phases. The
+duration of a phase is not taken over: it follows from the messages.
 
-Operators start flows, whose chunks queue at ports, which have phases exchange messages; what ends
-is told the other way.  At the end of each instant operators settle, then servers, then ports.
+Operators start flows, whose chunks queue at ports, which let phases exchange messages; ends are
+reported in the opposite direction.  At the end of each instant operators settle, then servers, then
+ports.
 """
 
 from collections.abc import Collection
@@ -23,7 +24,7 @@ from dimsweep.engine.kernels.messages.program import (
     too_long_error,
 )
 from dimsweep.engine.kernels.reference.clock import Clock
-from dimsweep.engine.kernels.reference.exchange import RankAccount, World, measures_of
+from dimsweep.engine.kernels.reference.exchange import RankAccount, World, measure_accounts
 from dimsweep.engine.kernels.reference.links import LinkTransport
 from dimsweep.engine.kernels.reference.operators import Operators
 from dimsweep.engine.kernels.reference.ports import Ports
@@ -66,7 +67,7 @@ def run_on_simpy(
         raise too_long_error()
     if any(state != DONE for state in operators.state):
         raise stuck_error(program, operators.state, operators.runs, transport.blocked())
-    measures = measures_of(accounts)
+    measures = measure_accounts(accounts)
     return MessageRun(
         program=program,
         network=network,

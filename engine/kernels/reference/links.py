@@ -34,14 +34,14 @@ from simpy.resources.resource import PriorityRequest, Request, SortedQueue
 
 from dimsweep.engine.cluster.network_model import NetworkModel
 from dimsweep.engine.kernels.core.tables import NONE
-from dimsweep.engine.kernels.messages.program import LinkAccount, Span, whole_picoseconds
+from dimsweep.engine.kernels.messages.program import LinkAccount, Span, round_ps
 from dimsweep.engine.kernels.messages.routes import (
     Cascade,
     Launch,
     Passages,
-    least_room,
+    buffer_rooms,
+    minimum_room,
     n_parts,
-    rooms_of,
 )
 from dimsweep.engine.kernels.reference.clock import Clock
 from dimsweep.engine.kernels.reference.transport import Message, Sending, Switched, Transport
@@ -51,7 +51,7 @@ from dimsweep.engine.units import PICOSECONDS
 
 
 class Wire(simpy.Resource):
-    """A link at run time, and what it has done so far (times in ps)."""
+    """A link at run time, and its traffic so far (times in ps)."""
 
     def __init__(self, clock: Clock, link: Link, packet: float, room: int, *, record: bool) -> None:
         super().__init__(clock, capacity=1)
@@ -67,60 +67,63 @@ class Wire(simpy.Resource):
         self.spans: list[Span] = []
 
     def transfer(self, n_bytes: float) -> int:
-        """Picoseconds until ``n_bytes`` are on the link."""
-        return whole_picoseconds(n_bytes * self._per_byte)
+        """Return the picoseconds until ``n_bytes`` are on the link."""
+        return round_ps(n_bytes * self._per_byte)
 
     def head(self, n_bytes: float) -> int:
-        """Picoseconds until as much is on it as the far end waits for."""
+        """Return the picoseconds until the bytes that the far end waits for are on the link."""
         return self.transfer(min(self._packet, n_bytes))
 
     def ask(self, crossing: "Crossing") -> Request:
-        """Ask for a turn on the link; it is an event, which happens when the link is free."""
+        """Request a turn on the link, as an event that happens when the link is free."""
         return self.request()
 
     def take_room(self, n_bytes: float) -> simpy.Event:
-        """Room for a message at the far end, as an event."""
+        """Request room for a message at the far end, as an event."""
         assert self.room is not None
         return self.room.get(_whole_bytes(n_bytes))
 
-    def give_room_back(self, n_bytes: float) -> None:
-        """Give room at the far end back, when the link's latency has passed, too."""
+    def return_room(self, n_bytes: float) -> None:
+        """Return room at the far end after the link's latency."""
         if self.room is not None:
-            self.clock.later(self.link.latency, partial(self.room.put, _whole_bytes(n_bytes)))
+            self.clock.call_later(self.link.latency, partial(self.room.put, _whole_bytes(n_bytes)))
 
-    def was_held(self, start: int, end: int, name: str) -> None:
-        """Account for a time in which a message held the link."""
+    def book_hold(self, start: int, end: int, name: str) -> None:
+        """Book a time in which a message held the link."""
         self.busy += end - start
         if self._record:
             self.spans.append(Span(start, end, name))
 
     def account(self, end: int) -> LinkAccount:
-        """What the link has done by ``end``."""
+        """Return the link's account at time ``end``."""
         done = self.n_bytes, self.busy, self.longest_queue
-        return LinkAccount.by(end, self.link, *done, self.spans)
+        return LinkAccount.from_totals(end, self.link, *done, self.spans)
 
 
 def _whole_bytes(n_bytes: float) -> int:
-    """So that the sum of what is taken and given back is exact; SimPy wants some."""
+    """Round up to whole bytes, at least 1, so that taken and returned room add up exactly."""
     return max(1, math.ceil(n_bytes))
 
 
 class OrderedWire(Wire):
-    """A link that what goes first is let onto first (see :class:`Message`)."""
+    """A link with priority queueing (see :class:`Message`)."""
 
     PutQueue = SortedQueue
 
     def ask(self, crossing: "Crossing") -> Request:
+        """Request a turn on the link, in the order of the message."""
         return _Turn(self, crossing, crossing.message.order)
 
 
 class PreemptiveWire(OrderedWire):
-    """A link that what holds it leaves to what goes first, and comes back to before its equals.
+    """A link whose holder is suspended for a message of a lower precedence.
 
-    As :class:`simpy.PreemptiveResource`, but what holds it is no process that can be interrupted.
+    As :class:`simpy.PreemptiveResource`, but the holder is no process that can be interrupted.  It
+    continues before its equals.
     """
 
     def ask(self, crossing: "Crossing") -> Request:
+        """Request a turn on the link, and suspend its holder if that goes later."""
         holders = [turn.crossing for turn in self.users if isinstance(turn, _Turn)]
         later = [holder for holder in holders if holder.precedence > crossing.precedence]
         if later:
@@ -133,7 +136,7 @@ class PreemptiveWire(OrderedWire):
 
 
 class _Turn(PriorityRequest):
-    """A turn on a link, and the crossing that it is for."""
+    """A turn on a link, and its crossing."""
 
     def __init__(self, wire: Wire, crossing: "Crossing", order: tuple[int, int]) -> None:
         self.crossing = crossing
@@ -141,15 +144,15 @@ class _Turn(PriorityRequest):
         super().__init__(wire, order, preempt=False)  # type: ignore[arg-type]
 
 
-def kind_of_wire(model: NetworkModel) -> type[Wire]:
-    """The links of a network: on an interconnect some messages go first."""
+def wire_class(model: NetworkModel) -> type[Wire]:
+    """Return the class of the links of a network: on an interconnect some messages go first."""
     if model.interconnect is None:
         return Wire
     return PreemptiveWire if model.interconnect.preempts else OrderedWire
 
 
 class FarEnd(Enum):
-    """What is at the far end of a link."""
+    """The device at the far end of a link."""
 
     TARGET = auto()  # takes messages in when they are all there
     BUFFER = auto()  # passes them on, when there is room for them if that has a limit
@@ -157,7 +160,7 @@ class FarEnd(Enum):
 
 
 class Crossing:
-    """A message on a link; what it does begins when it is made.
+    """A message on a link; it starts when it is created.
 
     Its last byte comes when those of all ``feeds`` have (none: it is there).  ``left`` is called
     when its last byte is on the link; ``passed``, with this, when the ``far_end`` may pass it on,
@@ -190,30 +193,30 @@ class Crossing:
 
     @property
     def precedence(self) -> int:
-        """Messages of a lower precedence go first."""
+        """Precedence of the message; lower ones go first."""
         return self.message.order[0]
 
     def follow(self, crossing: "Crossing") -> None:
-        """Tell ``crossing`` of new plans, as long as there can be any."""
+        """Replan ``crossing`` whenever this one is replanned, while that can happen."""
         if self.end is None or self.end > self._clock.ps:
             self._followers.append(crossing)
 
     def suspend(self) -> bool:
-        """The link is another message's from now on; whether something is left to go on with."""
+        """Take the link from the message; return whether part of the message is left to send."""
         now = self._clock.ps
         if self.end == now:
             return False  # its last byte is on the link
         if self._since is not None:
             self._sent = self._progress()
             if now > self._since:
-                self._wire.was_held(self._since, now, self.message.name)
+                self._wire.book_hold(self._since, now, self.message.name)
         self._since = self.end = None
         self._plan += 1
         self._replan_followers()
         return True
 
     def wait(self, turn: Request) -> None:
-        """Go on when ``turn``, on the link, has come."""
+        """Continue when ``turn``, on the link, has come."""
         self._turn: Request | None = turn
         self._wire.longest_queue = max(self._wire.longest_queue, len(self._wire.queue))
         turn.callbacks.append(self._enter)
@@ -223,24 +226,24 @@ class Crossing:
             return  # it had to make way before it could begin
         if self._far_end is FarEnd.BUFFER and self._wire.room is not None:
             self._wire.blocked = self.message.name
-            self._wire.take_room(self.message.n_bytes).callbacks.append(self._go)
+            self._wire.take_room(self.message.n_bytes).callbacks.append(self._start_transfer)
         else:
-            self._go(turn)
+            self._start_transfer(turn)
 
-    def _go(self, _: simpy.Event) -> None:
+    def _start_transfer(self, _: simpy.Event) -> None:
         self._wire.blocked = ""
         self._since = self._at = self._clock.ps
         self._make_plan()
         self._replan_followers()
 
     def _make_plan(self) -> None:
-        """Plan the rest, with what is known now."""
+        """Plan the rest, from the present plans of the feeds."""
         self._plan += 1
         now, tail = self._clock.ps, self._tail()
         left = self._transfer - self._sent
         self.end = None if tail is None else max(now + left, tail + self._head)
         if self.end is not None:
-            self._clock.later(self.end - now, partial(self._free, self._plan))
+            self._clock.call_later(self.end - now, partial(self._free, self._plan))
         if not self._was_passed:
             ready = (
                 self.end
@@ -248,10 +251,10 @@ class Crossing:
                 else now + max(0, self._head - self._sent)
             )
             if ready is not None:
-                self._clock.later(ready - now, partial(self._pass, self._plan))
+                self._clock.call_later(ready - now, partial(self._pass, self._plan))
 
     def _tail(self) -> int | None:
-        """When the last byte comes, if that is known."""
+        """Return the arrival of the last byte, or None if it is unknown."""
         latest = 0
         for feed in self._feeds:
             if feed.end is None:
@@ -270,7 +273,7 @@ class Crossing:
         wire, turn = self._wire, self._turn
         assert self._since is not None and turn is not None
         wire.n_bytes += self.message.n_bytes
-        wire.was_held(self._since, self._clock.ps, self.message.name)
+        wire.book_hold(self._since, self._clock.ps, self.message.name)
         self._since = self._turn = None
         self._followers.clear()
         wire.release(turn)
@@ -278,24 +281,24 @@ class Crossing:
 
     def _replan_followers(self) -> None:
         for follower in self._followers:
-            follower.feed_has_new_plan()
+            follower.replan()
 
-    def feed_has_new_plan(self) -> None:
-        """What feeds it has a new plan, or none for a while."""
+    def replan(self) -> None:
+        """Replan after a feed was replanned or suspended."""
         if self._since is not None:
             self._sent, self._at = self._progress(), self._clock.ps
             self._make_plan()
             self._replan_followers()
 
     def _progress(self) -> int:
-        """How much of its transfer is done by now (ps)."""
+        """Return the completed part of the transfer (ps)."""
         if self._since is None:
             return self._sent
         done = self._sent + self._clock.ps - self._at
-        return min((done, *map(self._could_do, self._feeds)))
+        return min((done, *map(self._progress_limit, self._feeds)))
 
-    def _could_do(self, feed: "Crossing") -> int:
-        """How much of its transfer could be done, by what has come from ``feed`` (ps)."""
+    def _progress_limit(self, feed: "Crossing") -> int:
+        """Return the part of the transfer that is possible with the bytes from ``feed`` (ps)."""
         now = self._clock.ps
         if feed.end is not None and feed.end <= now:
             return self._transfer - max(0, self._head - (now - feed.end))
@@ -306,10 +309,10 @@ class Crossing:
 
 
 class RunningCascade:
-    """A cascade under way.
+    """A cascade in flight.
 
-    ``message`` says what a launch takes over its link; ``over`` is called with each launch that is
-    somebody's when all of it has left (or has come, if it is stored or at its end).
+    ``message`` returns the message of a launch; ``finished`` is called with each launch of an NPU
+    when all of it has left (or has arrived, if it is stored or at its end).
     """
 
     def __init__(
@@ -317,13 +320,18 @@ class RunningCascade:
         wires: Sequence[Wire],
         cascade: Cascade,
         message: Callable[[Launch], Message],
-        over: Callable[[Launch], None],
+        finished: Callable[[Launch], None],
     ) -> None:
-        self._wires, self._cascade, self._message, self._over = wires, cascade, message, over
+        self._wires, self._cascade, self._message, self._finished = (
+            wires,
+            cascade,
+            message,
+            finished,
+        )
         self._begun: dict[int, list[Crossing]] = defaultdict(list)  # to come to each gate
 
     def start(self) -> None:
-        """Send what the cascade begins with."""
+        """Send the initial launches of the cascade."""
         self._launch(self._cascade.first, ())
 
     def _launch(self, launches: tuple[int, int], feeds: Sequence[Crossing]) -> None:
@@ -332,19 +340,19 @@ class RunningCascade:
             if launch.stored or launch.gate == NONE:
                 cross(lambda: None, partial(self._store, launch), FarEnd.TARGET)
             else:
-                cross(partial(self._end, launch), partial(self._reach, launch), FarEnd.SWITCH)
+                cross(partial(self._end, launch), partial(self._reach_gate, launch), FarEnd.SWITCH)
 
     def _store(self, launch: Launch, crossing: Crossing) -> None:
         self._end(launch)
         if launch.gate != NONE:
-            self._reach(launch, crossing)
+            self._reach_gate(launch, crossing)
 
     def _end(self, launch: Launch) -> None:
         if launch.who != NONE:
-            self._over(launch)
+            self._finished(launch)
 
-    def _reach(self, launch: Launch, crossing: Crossing) -> None:
-        """Something has begun to come to a gate; what it feeds begins when all has."""
+    def _reach_gate(self, launch: Launch, crossing: Crossing) -> None:
+        """Count a message at a gate; the last one triggers the gate's launches."""
         gate, begun = self._cascade.gates[launch.gate], self._begun[launch.gate]
         begun.append(crossing)
         if len(begun) == gate.expected:
@@ -358,11 +366,10 @@ class _Asked(NamedTuple):
 
 
 class Turns:
-    """Lines are in rounds; lines of one round pass together, rounds one after another.
+    """Turns of lines: the lines of one round pass together, and rounds pass one after another.
 
-    Whoever has asked longest chooses the next round.  What its lines have asked for passes, and
-    what else they ask for meanwhile, but while others wait nothing of a line that has had its turn:
-    so nobody waits for ever.
+    The line that has waited longest chooses the next round.  Its lines' requests pass, also those
+    made meanwhile; but while others wait, no line has two turns.  So no line waits for ever.
     """
 
     def __init__(self) -> None:
@@ -373,14 +380,14 @@ class Turns:
     def ask(self, round_: int, line: frozenset[int], start: Callable[[], None]) -> None:
         """Call ``start`` when it is the turn of the line; :meth:`leave` must follow."""
         self._waiting.append(_Asked(round_, line, start))
-        self._let_in()
+        self._start_turns()
 
     def leave(self) -> None:
-        """What was started has come to its end."""
+        """End the turn of one start."""
         self._under_way -= 1
-        self._let_in()
+        self._start_turns()
 
-    def _let_in(self) -> None:
+    def _start_turns(self) -> None:
         begins = not self._under_way
         if self._waiting and begins:
             self._round = self._waiting[0].round
@@ -398,7 +405,7 @@ class Turns:
 
 
 class LinkTransport(Transport):
-    """Has every message take its links itself.
+    """A transport whose messages take links themselves.
 
     On an interconnect the ``plan`` has the switches that reduce for some lines.  Any other group
     needs a switch that all its members share.
@@ -414,7 +421,7 @@ class LinkTransport(Transport):
         record: bool,
     ) -> None:
         super().__init__(clock, network, model, plan)
-        kind, rooms = kind_of_wire(model), rooms_of(network, model)
+        kind, rooms = wire_class(model), buffer_rooms(network, model)
         self.wires = [
             kind(clock, link, model.packet_limit, room, record=record)
             for link, room in zip(network.links, rooms, strict=True)
@@ -427,9 +434,11 @@ class LinkTransport(Transport):
         self._rank_at = {npu: rank for rank, npu in enumerate(self.places)}
 
     def accounts(self, end: int) -> tuple[LinkAccount, ...]:
+        """Return the account of each link at time ``end``."""
         return tuple(wire.account(end) for wire in self.wires)
 
     def blocked(self) -> list[str]:
+        """Return the links that are blocked for ever, each with its message."""
         return [
             f"{wire.link.name}: a message of {wire.blocked!r}"
             for wire in self.wires
@@ -440,14 +449,15 @@ class LinkTransport(Transport):
         return sum(self.wires[link].link.latency for link in links)
 
     def send(self, sending: Sending) -> None:
+        """Send a message in as many parts as needed for two to fit every buffer on its way."""
         message, ends = sending.message, (self.places[sending.source], self.places[sending.target])
         links = self.router.route(*ends, sending.way)
         route, latency = [self.wires[link] for link in links], self._latency(links)
-        parts = n_parts(message.n_bytes, least_room(wire.room_size for wire in route[:-1]))
+        parts = n_parts(message.n_bytes, minimum_room(wire.room_size for wire in route[:-1]))
         self.count(parts)  # parts are known only here
         part = message._replace(n_bytes=message.n_bytes / parts)
-        go = partial(self._travel, route, part, _after(parts, sending.left))
-        arrived = _after(parts, partial(sending.arrived, latency))
+        go = partial(self._travel, route, part, _after_calls(parts, sending.left))
+        arrived = _after_calls(parts, partial(sending.arrived, latency))
         for _ in range(parts):
             if self.model.window is None:
                 go(arrived)
@@ -461,12 +471,11 @@ class LinkTransport(Transport):
         go: Callable[[Callable[[], None]], None],
         arrived: Callable[[], None],
     ) -> None:
-        """Let a message go when the window has a place for it, which it has until its latency has
-        passed."""
+        """Send a message when the window has a place; free it after the message's latency."""
         place = window.request()
 
         def close() -> None:
-            self.clock.later(latency, partial(window.release, place))
+            self.clock.call_later(latency, partial(window.release, place))
             arrived()
 
         place.callbacks.append(lambda _: go(close))
@@ -479,31 +488,31 @@ class LinkTransport(Transport):
         arrived: Callable[[], None],
         *feeds: Crossing,
     ) -> None:
-        """Take a message over its route, one link after another; the one before ``feeds`` it."""
+        """Send a message over its route, link by link; the crossing before ``feeds`` it."""
         wire, *rest = route
         if not rest:
             Crossing(wire, message, feeds, left, lambda _: arrived(), FarEnd.TARGET)
             return
-        leave = partial(wire.give_room_back, message.n_bytes)
+        leave = partial(wire.return_room, message.n_bytes)
         go_on = partial(self._travel, rest, message, leave, arrived)
         Crossing(wire, message, feeds, left, go_on, FarEnd.BUFFER)
 
-    def through_switch(self, switched: Switched) -> None:
-        """Switches buffer nothing, so no room can run out."""
+    def send_through_switch(self, switched: Switched) -> None:
+        """Send messages through switches, which need no buffers."""
         up, down = switched.up, switched.down
         sources, targets = (
             tuple(self.places[rank] for rank in ends)
             for ends in (switched.sources, switched.targets)
         )
-        passage = self._passages.of((*sources, *targets))
+        passage = self._passages.passage((*sources, *targets))
         cascade, turns = self._passages.cascade(sources, targets), self._turns[passage.turn]
         risen = max(map(self._latency, cascade.ways_up))
-        leave = _after(len(targets), turns.leave)
+        leave = _after_calls(len(targets), turns.leave)
 
         def message(launch: Launch) -> Message:
             return up._replace(n_bytes=launch.n_bytes(up.n_bytes, down.n_bytes))
 
-        def over(launch: Launch) -> None:
+        def finish(launch: Launch) -> None:
             rank = self._rank_at[launch.who]
             if launch.gate != NONE:
                 switched.left(rank)
@@ -513,21 +522,21 @@ class LinkTransport(Transport):
 
         def start() -> None:
             self.n_messages += len(cascade.launches)
-            RunningCascade(self.wires, cascade, message, over).start()
+            RunningCascade(self.wires, cascade, message, finish).start()
 
         turns.ask(passage.round, frozenset((*sources, *targets)), start)
 
 
-def _after(count: int, call: Callable[[], None]) -> Callable[[], None]:
-    """Something that calls ``call`` when it has been called ``count`` times."""
+def _after_calls(count: int, call: Callable[[], None]) -> Callable[[], None]:
+    """Return a function whose ``count``-th call calls ``call``."""
     if count == 1:
         return call
     missing = count
 
-    def once_more() -> None:
+    def count_call() -> None:
         nonlocal missing
         missing -= 1
         if not missing:
             call()
 
-    return once_more
+    return count_call

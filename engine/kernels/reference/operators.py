@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from dimsweep.engine.kernels.core.tables import DONE, QUEUED, RUNNING, WAITING
 from dimsweep.engine.kernels.messages.phases import OF_OTHERS
-from dimsweep.engine.kernels.messages.program import whole_picoseconds
+from dimsweep.engine.kernels.messages.program import round_ps
 from dimsweep.engine.kernels.messages.routes import Launch, Train, Transfer, io_plan
 from dimsweep.engine.kernels.reference.clock import Clock
 from dimsweep.engine.kernels.reference.exchange import Job, World
@@ -57,7 +57,7 @@ class Servers:
         self._changed = False
 
     def begin(self, number: int, done: Callable[[], None]) -> None:
-        """Serve an access as service ``number`` says; call ``done`` when it ends."""
+        """Begin an access to service ``number``; call ``done`` when it ends."""
         service = self._services[number]
         uses = self._uses[service["use_start"] : service["use_end"]]
         access = _Access(service["own"], uses, int(service["latency"]), done, self._clock.ps)
@@ -65,7 +65,7 @@ class Servers:
         self._serve(access, 1)
 
     def settle(self) -> None:
-        """Give every access in flight its share of now."""
+        """Recompute the share of every access in flight, and replan its end."""
         if not self._changed:
             return
         self._changed, now = False, self._clock.ps
@@ -76,18 +76,18 @@ class Servers:
             if access.takes:
                 access.left -= (now - access.since) / access.takes
             access.since, access.takes = now, takes
-            delay = whole_picoseconds(max(access.left, 0.0) * takes)
+            delay = round_ps(max(access.left, 0.0) * takes)
             access.due = now + delay
-            self._clock.later(delay, partial(self._end, access))
+            self._clock.call_later(delay, partial(self._end, access))
 
     def _end(self, access: _Access) -> None:
-        """Its bytes have moved, unless its share has changed since that was foreseen."""
+        """End the service of an access, unless its share has changed since this was planned."""
         if access not in self._in_flight or access.due != self._clock.ps:
             return
         del self._in_flight[access]
         self._serve(access, -1)
         if access.latency:
-            self._clock.later(access.latency, access.done)
+            self._clock.call_later(access.latency, access.done)
         else:
             access.done()
 
@@ -99,8 +99,10 @@ class Servers:
 
 
 class EdgeTraffic:
-    """What a program's ranks load and store over the interconnect's links, if there is any;
-    ``done`` is called with each node whose access ends."""
+    """The loads and stores of ranks over the interconnect's links.
+
+    ``done`` is called with each node whose access ends.
+    """
 
     def __init__(self, program: Program, transport: Transport, done: Callable[[int], None]) -> None:
         self._names, self._done, transfers = program.names.node, done, list[Transfer]()
@@ -111,11 +113,11 @@ class EdgeTraffic:
         self._arrived: Counter[int] = Counter()  # by the transfer's first node
 
     def carries(self, node: int) -> bool:
-        """Whether an access goes over the interconnect's links."""
+        """Return whether an access uses the interconnect's links."""
         return node in self._of
 
     def arrive(self, node: int) -> None:
-        """A rank has come to its access; if all have that share it, the transfer starts."""
+        """Begin a rank's access; the last rank of a transfer starts it."""
         transfer = self._of[node]
         first, trains = transfer.nodes[0], transfer.trains
         self._arrived[first] += 1
@@ -124,26 +126,27 @@ class EdgeTraffic:
         self._transport.count(trains.n_messages)
         piece = Message(transfer.n_bytes * trains.share, self._names[first], (OF_OTHERS, 0))
         missing = [trains.n_pieces] * (1 if transfer.store else len(transfer.nodes))
-        got = partial(self._got, transfer, missing)
+        got = partial(self._receive_piece, transfer, missing)
         for train in trains.trains:
-            self._go(train, train.pieces, piece, got)
+            self._start_transfer(train, train.pieces, piece, got)
 
-    def _go(self, train: Train, left: int, piece: Message, got: Callable[[int], None]) -> None:
-        """Send the next piece of a train, of which some are ``left``: it has one piece on its links
-        at a time."""
+    def _start_transfer(
+        self, train: Train, left: int, piece: Message, got: Callable[[int], None]
+    ) -> None:
+        """Send the next of ``left`` pieces of a train, which has one piece in flight."""
         missing = train.n_ends
 
-        def over(launch: Launch) -> None:
+        def finish(launch: Launch) -> None:
             nonlocal missing
             missing -= 1
             got(launch.who)
             if not missing and left > 1:
-                self._go(train, left - 1, piece, got)
+                self._start_transfer(train, left - 1, piece, got)
 
-        RunningCascade(self._transport.wires, train.cascade, lambda _: piece, over).start()
+        RunningCascade(self._transport.wires, train.cascade, lambda _: piece, finish).start()
 
-    def _got(self, transfer: Transfer, missing: list[int], place: int) -> None:
-        """A piece has come to an end of its tree, perhaps to an NPU that has no use for it."""
+    def _receive_piece(self, transfer: Transfer, missing: list[int], place: int) -> None:
+        """Count a piece at an end of its tree, which may be an NPU that does not need it."""
         if place >= len(missing):
             return
         missing[place] -= 1
@@ -151,11 +154,11 @@ class EdgeTraffic:
             return
         for member in range(len(transfer.nodes)) if transfer.store else (place,):
             done = partial(self._done, transfer.nodes[member])
-            self._transport.clock.later(transfer.trains.late[member], done)
+            self._transport.clock.call_later(transfer.trains.late[member], done)
 
 
 class _Node(NamedTuple):
-    """What is read of the program's nodes, which hold an operator each; ``cls`` is the rank."""
+    """The fields of the program's nodes that are read here; ``cls`` is the rank."""
 
     kind: int
     cls: int
@@ -170,8 +173,7 @@ class _Node(NamedTuple):
 
 
 class Operators:
-    """All nodes of a program in which every rank is a class of its own; ``submit`` queues what
-    their flows do."""
+    """All nodes of a program with one class per rank; ``submit`` queues the jobs of their flows."""
 
     def __init__(self, program: Program, world: World, submit: Callable[[Job], None]) -> None:
         s, n = program.structure, len(program.structure.nodes)
@@ -194,7 +196,7 @@ class Operators:
         self.state, self.start, self.end = [WAITING] * n, [-1] * n, [-1] * n
 
     def settle(self) -> None:
-        """Ready operators join their streams' queues; idle streams start the first."""
+        """Queue the ready operators on their streams, and start idle streams."""
         ready, self._ready = self._ready, []
         starting = []
         for number in sorted(ready, key=lambda number: (self._nodes[number].key, number)):
@@ -235,14 +237,14 @@ class Operators:
         elif node.kind == NodeKind.ACCESS and node.service != NO_SERVICE:
             self.servers.begin(node.service, end)
         elif node.kind in (NodeKind.COMPUTE, NodeKind.HOST, NodeKind.ACCESS):
-            clock.later(node.duration, end)
+            clock.call_later(node.duration, end)
         else:
             self._n_arrived[node.flow] += 1
             if self._n_arrived[node.flow] == len(self._members[node.flow]):
                 self._flows.start(node.flow)
 
     def _end_part(self, flow: int, rank: int) -> None:
-        """``rank`` has done its part of a flow; a message from point to point is then delivered."""
+        """End a rank's part of a flow; this delivers a point-to-point message."""
         for number in self._members[flow]:
             if self._nodes[number].cls == rank:
                 self._end(number)
@@ -251,7 +253,7 @@ class Operators:
             self._end(receiver)
 
     def _end(self, number: int) -> None:
-        """An operator has ended; what waited for it may be ready."""
+        """End an operator and make its followers ready."""
         node, clock = self._nodes[number], self._world.clock
         account = self._world.accounts[node.cls]
         account.book()

@@ -23,7 +23,7 @@ from functools import partial
 
 from dimsweep.engine.kernels.messages.phases import Crossing, Line, Phase, Phases
 from dimsweep.engine.kernels.messages.program import PhaseSpan
-from dimsweep.engine.kernels.reference.exchange import Job, World, begin
+from dimsweep.engine.kernels.reference.exchange import Job, World, begin_job
 from dimsweep.engine.kernels.reference.transport import Sending
 from dimsweep.engine.kinds import QueueOrder
 from dimsweep.engine.lower.program import POINT_TO_POINT, Program
@@ -31,7 +31,7 @@ from dimsweep.engine.lower.program import POINT_TO_POINT, Program
 
 @dataclass
 class _Part:
-    """What a rank has still to do for a flow."""
+    """The remaining work of a rank in a flow."""
 
     chunks: int  # that are not through
     through: tuple[int, int] = (0, 0)  # when the last of the others was (ps), from which dimension
@@ -39,7 +39,7 @@ class _Part:
 
 
 class Flows:
-    """The flows of a program in which every rank is a class of its own.
+    """The flows of a program with one class per rank.
 
     ``submit`` queues a job; ``done(flow, rank)`` is called when a rank has done its part of a flow:
     when the last of its chunks is through and the latencies behind it have passed.
@@ -78,8 +78,10 @@ class Flows:
                 self._enter(flow, chunk, 0, 0, rank, 0)
 
     def _enter(self, flow: int, chunk: int, number: int, dim: int, rank: int, late: int) -> None:
-        """``rank``, which is ``late``, is ready for the chunk's phase ``number``; it comes from its
-        port into ``dim``."""
+        """Register a rank, ``late`` by some ps, for a phase of its chunk.
+
+        It comes from its port into ``dim``.
+        """
         step = self._phases.step(flow, chunk, number, rank)
         if step is None:
             self._leave(flow, dim, rank, late)
@@ -104,7 +106,7 @@ class Flows:
         )
 
     def _leave(self, flow: int, dim: int, rank: int, late: int) -> None:
-        """The rank's part of a chunk is through, by its port into ``dim``, and ``late``."""
+        """Count a chunk that left the rank's port into ``dim`` after its last phase."""
         part, now = self._parts[flow, rank], self._world.clock.ps
         part.chunks -= 1
         part.through = max(part.through, (now, dim))
@@ -123,7 +125,7 @@ class Flows:
             account.late[last] -= 1
             self._done(flow, rank)
 
-        self._world.clock.later(part.due - now, arrive)
+        self._world.clock.call_later(part.due - now, arrive)
 
     def _name(self, flow: int) -> str:
         s = self._program.structure
@@ -157,12 +159,12 @@ class Ports:
         self._world.clock.touch()
 
     def _touch(self, rank: int, dim: int) -> None:
-        """See at the end of this instant whether a port can start something."""
+        """Check at the end of this instant whether a port can start a job."""
         self._touched[rank, dim] = None
         self._world.clock.touch()
 
     def settle(self) -> None:
-        """Queue what moved on, then start what heads all its queues."""
+        """Queue the jobs that moved on, then start those that head all their queues."""
         moving, self._moving = self._moving, []
         for job in sorted(moving, key=lambda job: job.order):
             for rank in job.line.ranks:
@@ -184,7 +186,7 @@ class Ports:
                 port.is_free and self._heads_all(job) and self._are_free(job)
             ):
                 self._start(job)
-        while passing := self._passing(touched):
+        while passing := self._find_passing(touched):
             for job in passing:
                 self._start(job)
         for rank, dim in touched:
@@ -197,7 +199,7 @@ class Ports:
         return self._shares and isinstance(job.phase, Crossing)
 
     def _enqueue(self, queue: list[Job], job: Job) -> None:
-        """Messages from point to point go before chunks, each among their own."""
+        """Queue a job; point-to-point messages precede chunks."""
         messages = sum(isinstance(other.phase, Crossing) for other in queue)
         if isinstance(job.phase, Crossing):
             queue.insert(messages, job)
@@ -209,15 +211,17 @@ class Ports:
             bisect.insort(queue, job, lo=messages, key=self._urgency)
 
     def _urgency(self, job: Job) -> float:
-        """Jobs of a lower urgency are queued first, equals in the order in which they come."""
+        """Return the sort key of a job; equal keys are queued in order of arrival."""
         if self._queue_order == QueueOrder.PRIORITY:
             return -job.priority
         assert isinstance(job.phase, Phase)  # messages go before all chunks
         return job.phase.size
 
-    def _passing(self, touched: Iterable[tuple[int, int]]) -> list[Job]:
-        """The jobs that pass others; of those that could go, the first in a queue does.  All are
-        found before any starts, so it does not matter whose queue is looked at first."""
+    def _find_passing(self, touched: Iterable[tuple[int, int]]) -> list[Job]:
+        """Return the jobs that may pass blocked ones, the first of each queue.
+
+        All are found before any starts, so the order of the queues does not matter.
+        """
         found: dict[Job, None] = {}
         for rank, dim in touched:
             port = self._ports[rank][dim]
@@ -227,43 +231,43 @@ class Ports:
                     found[job] = None
         return list(found)
 
-    def _needed(self, job: Job) -> list[_Port]:
+    def _needed_ports(self, job: Job) -> list[_Port]:
         return [self._ports[rank][job.phase.dim] for rank in job.line.ranks]
 
     def _are_free(self, job: Job) -> bool:
-        return all(port.is_free for port in self._needed(job))
+        return all(port.is_free for port in self._needed_ports(job))
 
     def _heads_all(self, job: Job) -> bool:
-        return all(port.queue[0] is job for port in self._needed(job))
+        return all(port.queue[0] is job for port in self._needed_ports(job))
 
     def _can_pass(self, job: Job) -> bool:
-        """Whether the job could start, since whatever heads its queues must wait for others."""
-        heads = (port.queue[0] for port in self._needed(job))
+        """Return whether the job is free to start and all heads of its queues are blocked."""
+        heads = (port.queue[0] for port in self._needed_ports(job))
         return self._are_free(job) and not any(map(self._heads_all, heads))
 
     def _is_first_to_pass(self, job: Job) -> bool:
-        """Whether no job that is before it in one of its queues could start as well."""
-        queues = (port.queue for port in self._needed(job))
+        """Return whether no earlier job in any of its queues could start as well."""
+        queues = (port.queue for port in self._needed_ports(job))
         before = (other for queue in queues for other in queue[: queue.index(job)])
         return not any(map(self._can_pass, before))
 
     def _start(self, job: Job) -> None:
-        for rank, port in zip(job.line.ranks, self._needed(job), strict=True):
+        for rank, port in zip(job.line.ranks, self._needed_ports(job), strict=True):
             port.queue.remove(job)
             port.serving = job
             self._world.accounts[rank].book()
             self._world.accounts[rank].serving[job.phase.dim] += 1
-        begin(self._world, job, self._send, partial(self._finish, job, self._world.clock.ps))
+        begin_job(self._world, job, self._send, partial(self._finish, job, self._world.clock.ps))
 
     def _send(self, sending: Sending) -> None:
-        """Send a message from its port, which in packets is free when all that it sent has left."""
+        """Send a message from its port; in packets the port is free when all messages have left."""
         if self._world.transport.latency_passes_on_the_way:
             self._ports[sending.source][sending.dim].leaving += 1
-            sending = sending._replace(left=partial(self._has_left, sending))
+            sending = sending._replace(left=partial(self._note_departure, sending))
         self._world.transport.send(sending)
 
-    def _has_left(self, sending: Sending) -> None:
-        """The last byte of a message has left its port, which may free it."""
+    def _note_departure(self, sending: Sending) -> None:
+        """Count a message whose last byte has left its port; the last one frees the port."""
         sending.left()
         port = self._ports[sending.source][sending.dim]
         port.leaving -= 1

@@ -1,4 +1,4 @@
-"""How messages get from rank to rank, whoever carries them: one interface.
+"""Transport of messages from rank to rank: one interface for all carriers.
 
 Links of our own take whole messages (:mod:`engine.kernels.reference.links`), or another kernel
 moves them as flows or packets, in step with the clock: the clock goes on to the next thing that
@@ -19,7 +19,7 @@ from dimsweep.engine.kernels.carriers import CARRIERS, Kind, Traffic, ways_betwe
 from dimsweep.engine.kernels.core.tables import LONGEST
 from dimsweep.engine.kernels.messages.program import (
     LinkAccount,
-    check_number,
+    check_message_count,
     reducing_error,
 )
 from dimsweep.engine.kernels.messages.routes import router_of
@@ -30,7 +30,7 @@ from dimsweep.engine.network.interconnect import InterconnectPlan
 
 
 class Message(NamedTuple):
-    """Bytes under way, and the name they are recorded under.
+    """Bytes in flight, and the name under which they are recorded.
 
     On an interconnect messages of a lower ``order`` go first, by their precedence and then by who
     began first, and in packets those of a lower precedence (:mod:`engine.kernels.messages.phases`).
@@ -44,7 +44,7 @@ class Message(NamedTuple):
 
 
 class Sending(NamedTuple):
-    """A message from rank to rank, and whom to tell of it.
+    """A message from rank to rank, and the callbacks for its departure and arrival.
 
     It leaves by the port into ``dim``; ``way`` chooses between two equally short routes.  ``left``
     is called when its last byte is on the first link (or, of a flow, when it is through),
@@ -77,8 +77,10 @@ class Switched(NamedTuple):
 
 
 class Transport(ABC):
-    """Carries messages over a network; on an interconnect the ``plan`` has the NPUs that ranks are
-    at."""
+    """Base class: carries messages over a network.
+
+    On an interconnect the ``plan`` has the NPUs of the ranks.
+    """
 
     latency_passes_on_the_way = False  # else whoever gets a message is told how late it is
 
@@ -91,15 +93,15 @@ class Transport(ABC):
         self.n_messages = 0
 
     def count(self, n_messages: int) -> None:
-        """Raises :class:`DimsweepError` for more messages than the model allows."""
+        """Count messages; raise :class:`DimsweepError` for more than the model allows."""
         self.n_messages += n_messages
-        check_number(self.n_messages, self.model)
+        check_message_count(self.n_messages, self.model)
 
     @abstractmethod
     def send(self, sending: Sending) -> None:
-        """Send a message; whom it tells of its way is in ``sending``."""
+        """Send a message."""
 
-    def through_switch(self, switched: Switched) -> None:
+    def send_through_switch(self, switched: Switched) -> None:
         """Send messages up to a switch and down again.
 
         Raises :class:`DimsweepError` where no switch can reduce: what is carried is not reduced.
@@ -107,26 +109,26 @@ class Transport(ABC):
         raise reducing_error()
 
     def run(self) -> None:
-        """Run until nothing is planned any more."""
-        self.clock.run_out()
+        """Run until no event is left."""
+        self.clock.run_until_idle()
 
     @abstractmethod
     def accounts(self, end: int) -> tuple[LinkAccount, ...]:
-        """What each link has done by ``end``."""
+        """Return the account of each link at time ``end``."""
 
     def traffic(self) -> Traffic | None:
-        """What became of the messages, if anybody follows one over all its links."""
+        """Return the start and arrival of each message, if they are known."""
         return None
 
     def blocked(self) -> list[str]:
-        """The links that stand still for ever, each with the message that it holds."""
+        """Return the links that are blocked for ever, each with the message that it holds."""
         return []
 
 
 class CarriedTransport(Transport):
-    """Has a carrier move all messages; several share a link, so none waits for another.
+    """A transport whose messages are moved by a carrier; messages share links.
 
-    The carrier notes what the links ``watched`` do.
+    The carrier notes the traffic of the links ``watched``.
     """
 
     def __init__(
@@ -147,15 +149,19 @@ class CarriedTransport(Transport):
         self._names: list[str] = []  # of the operators whose messages they are
 
     def run(self) -> None:
-        self.clock.run_out(self._advance)
+        """Run until neither the clock nor the carrier has events left."""
+        self.clock.run_until_idle(self._advance)
 
     def accounts(self, end: int) -> tuple[LinkAccount, ...]:
+        """Return the account of each link at time ``end``."""
         return tuple(link.account(end) for link in self._links)
 
     def traffic(self) -> Traffic:
+        """Return the start and arrival of each message."""
         return self._carrier.traffic(self._names)
 
     def send(self, sending: Sending) -> None:
+        """Hand a message to the carrier."""
         message, ends = sending.message, (self.places[sending.source], self.places[sending.target])
         self._names.append(message.name)
         self.count(1)
@@ -170,20 +176,20 @@ class CarriedTransport(Transport):
             link.begin(message.n_bytes * (n / len(ways.out)), self.clock.ps)
 
     def _advance(self, until: float) -> None:
-        """Let the carrier go on until something is through or leaves, at most to ``until``."""
+        """Advance the carrier until a message arrives or leaves, at most to ``until``."""
         if not self._under_way:
             return
         limit, now = LONGEST if until == math.inf else int(until), self.clock.ps
         done = self._carrier.advance(limit)
         while self.latency_passes_on_the_way and len(done.departing):
             for number, at in zip(done.departing.tolist(), done.departures.tolist(), strict=True):
-                self.clock.later(at - now, partial(self._leave, number))
+                self.clock.call_later(at - now, partial(self._leave, number))
                 limit = min(limit, at)
             if len(done.arrived) or done.time == limit:
                 break
             done = self._carrier.advance(limit)
         if len(done.arrived):
-            self.clock.later(done.time - now, partial(self._finish, done.arrived.tolist()))
+            self.clock.call_later(done.time - now, partial(self._finish, done.arrived.tolist()))
 
     def _leave(self, number: int) -> None:
         sending, *_ = self._under_way[number]
@@ -200,7 +206,7 @@ class CarriedTransport(Transport):
 
 
 class _SharedLink:
-    """A link that messages share, and what it has done so far (times in ps)."""
+    """A link that messages share, and its traffic so far (times in ps)."""
 
     def __init__(self, link: Link) -> None:
         self.link = link
@@ -221,4 +227,4 @@ class _SharedLink:
 
     def account(self, end: int) -> LinkAccount:
         beside = max(self._n_most - 1, 0)
-        return LinkAccount.by(end, self.link, self._n_bytes, self._busy, beside, ())
+        return LinkAccount.from_totals(end, self.link, self._n_bytes, self._busy, beside, ())

@@ -10,7 +10,7 @@ from dimsweep.engine.cluster.packet_model import PacketModel
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.fingerprint import fingerprint
 from dimsweep.engine.kernels.packet import hooks
-from dimsweep.engine.kernels.packet.hooks import nothing, together_with
+from dimsweep.engine.kernels.packet.hooks import group_of, ignore
 from dimsweep.engine.kernels.packet.kernel import run
 from dimsweep.engine.kernels.packet.tables import flow_record, keys_record
 from dimsweep.engine.kernels.packet.transports import (
@@ -76,7 +76,7 @@ class Open(Transport):
     telemetry = False
     fairness = 1.0
     needs_window = False
-    on_start = on_send = on_mark = on_ack = on_timer = staticmethod(nothing)
+    on_start = on_send = on_mark = on_ack = on_timer = staticmethod(ignore)
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def test_what_is_compiled_stays_as_it_is_whatever_else_is_registered() -> None:
     assert (fingerprint(run), flow_record(Dctcp()), keys_record(Dctcp()).dtype) == before
     of_silent = keys_record(Silent()).dtype
     assert "dctcp" not in (of_silent.fields or {}) and of_silent != before[2]
-    assert together_with(Silent).transports == (Silent,)
+    assert group_of(Silent).transports == (Silent,)
 
     @dataclass(frozen=True)
     class Another(Static):
@@ -154,7 +154,7 @@ def test_what_is_compiled_stays_as_it_is_whatever_else_is_registered() -> None:
         on_ack = staticmethod(Dctcp.on_ack)
 
     assert keys_record(Another()).dtype != of_silent
-    assert hooks.on_send is not nothing, "a plug-in may have an answer where none of ours has"
+    assert hooks.on_send is not ignore, "a plug-in may have an answer where none of ours has"
 
 
 @pytest.mark.parametrize(

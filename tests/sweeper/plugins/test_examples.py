@@ -12,7 +12,7 @@ from dimsweep.engine.collective.algorithms import ALGORITHMS
 from dimsweep.engine.collective.rounds import MemberRounds
 from dimsweep.engine.fingerprint import fingerprint
 from dimsweep.engine.kernels.packet.kernel import run as run_packets
-from dimsweep.engine.kernels.phase.batch import of_order
+from dimsweep.engine.kernels.phase.batch import entrances_of_order
 from dimsweep.engine.kernels.phase.kernel import MODEL
 from dimsweep.engine.network.generators import GENERATORS
 from dimsweep.sweeper import plugins as loading
@@ -143,7 +143,7 @@ def test_switches_of_diameter_two() -> None:
 def test_a_rival_of_themis() -> None:
     """A rival of Themis on the hardware for which Themis was made, with a kernel of its own."""
     name = str(EXAMPLES / "earliest.py")
-    times, model = {}, of_order(MODEL.choose)
+    times, model = {}, entrances_of_order(MODEL.choose)
     compiled = fingerprint(model.run_points)
     for order in ("baseline", "themis", "earliest"):
         words = ("workload=all_reduce", "topology=themis_3d_homo", f"collective.order={order}")

@@ -1,7 +1,7 @@
-"""Transports: how senders answer to congestion, one file each."""
+"""Transports: reactions of senders to congestion, one file each."""
 
 from dimsweep.engine.cluster.transports import TRANSPORTS, BitRate, Ticks, Transport
-from dimsweep.engine.kernels.packet.hooks import compile_together, nothing
+from dimsweep.engine.kernels.packet.hooks import compile_together, ignore
 from dimsweep.engine.kernels.packet.rud import Balance, Rud
 from dimsweep.engine.kernels.packet.tables import register
 from dimsweep.engine.kernels.packet.tcp import Tcp

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 from dimsweep.engine.kernels.core.tables import NONE
 from dimsweep.engine.kernels.packet.state import Run, inlined, kernel
-from dimsweep.engine.kernels.packet.tcp import Tcp, under_way
+from dimsweep.engine.kernels.packet.tcp import Tcp, in_flight
 
 
 @dataclass(frozen=True)
 class Cubic(Tcp):
-    """The defaults are RFC 9438's (sections 4.6 and 5.1), as RFC 8312's before."""
+    """CUBIC; the defaults are those of RFC 9438 (sections 4.6 and 5.1) and RFC 8312."""
 
     c: float = 0.4  # segments / second^3
     beta: float = 0.7  # what a loss leaves of the window
@@ -29,13 +29,13 @@ class Cubic(Tcp):
     @staticmethod
     @inlined
     def on_start(r: Run, flow: int, _: int) -> None:
-        """Congestion avoidance has not begun."""
+        """Start before congestion avoidance."""
         r.flows[flow].cubic.epoch = NONE
 
     @staticmethod
     @kernel
     def grow(r: Run, flow: int, passed: int) -> None:
-        """An ACK of ``passed`` new segments in congestion avoidance (sections 4.2 to 4.5)."""
+        """Grow the window after ``passed`` segments in congestion avoidance (4.2 to 4.5)."""
         t, own, keys = r.tcp[flow], r.flows[flow].cubic, r.keys[0].cubic
         now = r.agenda.counts[0].now
         if own.epoch < 0:
@@ -55,22 +55,22 @@ class Cubic(Tcp):
     @staticmethod
     @inlined
     def shrink(r: Run, flow: int, _: int) -> None:
-        """Sections 4.6 and 4.7: with fast convergence, so that newcomers find room sooner."""
+        """Shrink with fast convergence, so that new flows find room sooner (4.6 and 4.7)."""
         t, own, beta = r.tcp[flow], r.flows[flow].cubic, r.keys[0].cubic.beta
         own.w_max = t.cwnd * (1 + beta) / 2 if t.cwnd < own.w_max else t.cwnd
         own.prior = t.cwnd
-        t.threshold = max(under_way(r, flow) * beta, 2.0)
+        t.threshold = max(in_flight(r, flow) * beta, 2.0)
         own.epoch = NONE
 
     @staticmethod
     @inlined
     def time_out(r: Run, flow: int, _: int) -> None:
-        """It begins anew (section 4.8)."""
+        """Forget the last maximum window (section 4.8)."""
         r.flows[flow].cubic.w_max = 0.0
 
 
 @inlined
 def _cubic(r: Run, flow: int, seconds: float) -> float:
-    """Equation 1."""
+    """Return the cubic window function (equation 1)."""
     own = r.flows[flow].cubic
     return r.keys[0].cubic.c * (seconds - own.k) ** 3 + own.w_max

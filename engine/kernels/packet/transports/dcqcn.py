@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from dimsweep.engine.cluster.transports import BitRate, Ticks, Transport
-from dimsweep.engine.kernels.packet.hooks import nothing
+from dimsweep.engine.kernels.packet.hooks import ignore
 from dimsweep.engine.kernels.packet.kernel import set_rate, start_timer
 from dimsweep.engine.kernels.packet.state import Run, inlined, kernel
 
@@ -12,8 +12,7 @@ ALPHA, CUT, RAISE = range(3)  # its timers
 
 @dataclass(frozen=True)
 class Dcqcn(Transport):
-    """The defaults are those of the RoCE study of training clusters (Khan et al., HotI 2022), as
-    its configuration files give them."""
+    """DCQCN; the defaults are those of the RoCE study of training clusters (Khan et al., 2022)."""
 
     gain: float = 1 / 256  # of alpha
     alpha_every: Ticks = 1_000_000
@@ -41,12 +40,12 @@ class Dcqcn(Transport):
     above_zero = ("alpha_every", "cut_every", "raise_every", "least")
     at_most = (("gain", 1),)
 
-    on_start = on_send = on_ack = on_end = staticmethod(nothing)
+    on_start = on_send = on_ack = on_end = staticmethod(ignore)
 
     @staticmethod
     @inlined
     def on_mark(r: Run, flow: int, packet: int) -> None:
-        """An ACK that echoes a mark counts as a congestion notification."""
+        """Count an ACK that echoes a mark as a congestion notification."""
         f, own, keys = r.flows[flow], r.flows[flow].dcqcn, r.keys[0].dcqcn
         if f.acked >= f.size:
             return
@@ -64,7 +63,7 @@ class Dcqcn(Transport):
     @staticmethod
     @kernel
     def on_timer(r: Run, flow: int, timer: int) -> None:
-        """Alpha follows marks, the rate is cut if there were any, and else raised."""
+        """Update alpha, cut the rate after marks, or raise it."""
         own, keys, now = r.flows[flow].dcqcn, r.keys[0].dcqcn, r.agenda.counts[0].now
         if timer == ALPHA:
             own.alpha = (1 - keys.gain) * own.alpha + (keys.gain if own.marked_alpha else 0.0)
@@ -92,7 +91,7 @@ def _cut(r: Run, flow: int, now: int) -> None:
 
 @inlined
 def _raise(r: Run, flow: int) -> None:
-    """Half way to the target, which itself is raised after the first recoveries."""
+    """Move half way to the target, which itself rises after the first recoveries."""
     f, own, keys = r.flows[flow], r.flows[flow].dcqcn, r.keys[0].dcqcn
     if own.raises >= keys.recoveries:
         step = keys.add if own.raises == keys.recoveries else keys.add_fast

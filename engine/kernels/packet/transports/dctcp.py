@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 
 from dimsweep.engine.cluster.transports import BitRate, Transport
-from dimsweep.engine.kernels.packet.hooks import nothing
+from dimsweep.engine.kernels.packet.hooks import ignore
 from dimsweep.engine.kernels.packet.kernel import set_rate
 from dimsweep.engine.kernels.packet.state import Run, inlined
 
 
 @dataclass(frozen=True)
 class Dctcp(Transport):
-    """The defaults are those of the RoCE study of training clusters (Khan et al., HotI 2022)."""
+    """DCTCP; the defaults are those of the RoCE study of training clusters (Khan et al., 2022)."""
 
     gain: float = 1 / 256  # of alpha
     add: BitRate = 1_000_000_000  # each round trip without a mark
@@ -32,18 +32,18 @@ class Dctcp(Transport):
     above_zero = ("least",)
     at_most = (("gain", 1),)
 
-    on_send = on_mark = on_timer = on_end = staticmethod(nothing)
+    on_send = on_mark = on_timer = on_end = staticmethod(ignore)
 
     @staticmethod
     @inlined
     def on_start(r: Run, flow: int, _: int) -> None:
-        """Full marks are what is assumed before any is known."""
+        """Assume that all packets are marked until the first measurement."""
         r.flows[flow].dctcp.alpha = 1.0
 
     @staticmethod
     @inlined
     def on_ack(r: Run, flow: int, packet: int) -> None:
-        """Estimate the share of marks once a round trip; cut at the first mark of one."""
+        """Estimate the share of marks once a round trip, and cut at its first mark."""
         f, own, k, keys = r.flows[flow], r.flows[flow].dctcp, r.packets[packet], r.keys[0].dctcp
         own.marked += k.marked
         new_round = k.upto > own.round_end

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 
 from dimsweep.engine.cluster.transports import BitRate, Transport
-from dimsweep.engine.kernels.packet.hooks import nothing
+from dimsweep.engine.kernels.packet.hooks import ignore
 from dimsweep.engine.kernels.packet.kernel import change_rate
 from dimsweep.engine.kernels.packet.state import Run, inlined
 
 
 @dataclass(frozen=True)
 class Hpcc(Transport):
-    """The defaults are as in Khan et al. (HotI 2022).
+    """HPCC; the defaults are those of Khan et al. (HotI 2022).
 
     What a hop writes is rounded down to units (bytes, and ticks of time) and wraps around at 2^bits
     of them (0: never).
@@ -41,12 +41,12 @@ class Hpcc(Transport):
     above_zero = ("eta", "least", "byte_unit", "queue_unit")
     at_most = (("byte_bits", 62), ("queue_bits", 62), ("time_bits", 62))
 
-    on_send = on_mark = on_timer = on_end = staticmethod(nothing)
+    on_send = on_mark = on_timer = on_end = staticmethod(ignore)
 
     @staticmethod
     @inlined
     def on_start(r: Run, flow: int, _: int) -> None:
-        """A full path is what is assumed before it is known."""
+        """Assume a full path until the first measurement."""
         own = r.flows[flow].hpcc
         own.utilisation = 1.0
         own.target = r.flows[flow].rate
@@ -54,7 +54,7 @@ class Hpcc(Transport):
     @staticmethod
     @inlined
     def on_ack(r: Run, flow: int, packet: int) -> None:
-        """Follow the fullest hop; the rate of the last round trip is what others start from."""
+        """Follow the fullest hop, from the rate of the last round trip."""
         f, own, k = r.flows[flow], r.flows[flow].hpcc, r.packets[packet]
         new_round = k.upto > own.round_end
         if not new_round and not r.keys[0].hpcc.react_fast:
@@ -78,7 +78,7 @@ def _remember(r: Run, flow: int, packet: int) -> None:
 
 
 @inlined
-def _since(now: int, before: int, unit: int, bits: int) -> int:
+def _difference(now: int, before: int, unit: int, bits: int) -> int:
     difference = now // unit - before // unit
     if bits:
         difference &= (1 << bits) - 1
@@ -86,7 +86,7 @@ def _since(now: int, before: int, unit: int, bits: int) -> int:
 
 
 @inlined
-def _queue(r: Run, queue: int) -> int:
+def _decode_queue(r: Run, queue: int) -> int:
     keys = r.keys[0].hpcc
     units = queue // keys.queue_unit
     if keys.queue_bits:
@@ -96,14 +96,14 @@ def _queue(r: Run, queue: int) -> int:
 
 @inlined
 def _fullness(r: Run, flow: int, packet: int) -> float:
-    """The fullest hop's utilisation, smoothed over a round trip (HPCC, equation 2)."""
+    """Return the fullest hop's utilisation, smoothed over a round trip (HPCC, equation 2)."""
     f, own, keys = r.flows[flow], r.flows[flow].hpcc, r.keys[0].hpcc
     fullest, elapsed = 0.0, 0
     for i in range(r.packets[packet].hops):
         hop, known = r.telemetry[packet, i], r.known[flow, i]
-        tau = _since(hop.time, known.time, 1, keys.time_bits)
-        sent = _since(hop.bytes, known.bytes, keys.byte_unit, keys.byte_bits)
-        queue = min(_queue(r, hop.queue), _queue(r, known.queue))
+        tau = _difference(hop.time, known.time, 1, keys.time_bits)
+        sent = _difference(hop.bytes, known.bytes, keys.byte_unit, keys.byte_bits)
+        queue = min(_decode_queue(r, hop.queue), _decode_queue(r, known.queue))
         seconds = tau * (1.0 / r.settings.ticks)
         u = sent * 8 / seconds / hop.rate + float(queue) * f.line_rate / hop.rate / f.window
         if u > fullest:
@@ -118,7 +118,7 @@ def _fullness(r: Run, flow: int, packet: int) -> float:
 
 @inlined
 def _rate(r: Run, flow: int, over: float, new_round: bool) -> int:
-    """Multiplied if too full or increased long enough; else one step more."""
+    """Return the new rate: scaled for a full path or after enough additions, else one step more."""
     f, own, keys = r.flows[flow], r.flows[flow].hpcc, r.keys[0].hpcc
     if over >= 1 or own.raises >= keys.stages:
         rate, stage = int(own.target / over) + keys.add, 0

@@ -1,4 +1,4 @@
-"""Ultra Ethernet's NSCC: a sender's window, after marks, delays and NACKs (UE 1.0, CMS).
+"""NSCC of Ultra Ethernet: a sender's window, driven by marks, delays and NACKs (UE 1.0, CMS).
 
 What follows is the algorithm of the specification as ultraethernet/uet-htsim runs it (commit
 40ccb05).  Its constants hold for 100 Gb/s and round trips of 12 us, and grow with the
@@ -8,7 +8,7 @@ bandwidth-delay product (``scale``).
 from dataclasses import dataclass
 
 from dimsweep.engine.cluster.transports import Ticks
-from dimsweep.engine.kernels.packet.hooks import nothing
+from dimsweep.engine.kernels.packet.hooks import ignore
 from dimsweep.engine.kernels.packet.rud import Rud
 from dimsweep.engine.kernels.packet.state import Run, inlined, kernel
 
@@ -24,10 +24,12 @@ _ADJUST = 8  # packets after which increases are added to the window
 
 @dataclass(frozen=True)
 class Nscc(Rud):
-    """``target`` is the delay that may be queued (0: three quarters of a round trip);
-    ``first_window`` and ``most_window`` are bandwidth-delay products; ``gamma`` is what a delay
-    beyond the target weighs; with ``gate`` the window follows what arrives where that is less than
-    the largest window / 2^gate."""
+    """NSCC; windows are in bandwidth-delay products.
+
+    ``target`` is the allowed queueing delay (0: three quarters of a round trip); ``gamma`` weighs a
+    delay beyond the target; with ``gate`` the window follows the arrived bytes where they are less
+    than the largest window / 2^gate.
+    """
 
     target: Ticks = 0
     first_window: float = 1.5
@@ -66,12 +68,12 @@ class Nscc(Rud):
         ("most_window", 1000),
     )
 
-    on_send = on_mark = on_timer = on_end = staticmethod(nothing)
+    on_send = on_mark = on_timer = on_end = staticmethod(ignore)
 
     @staticmethod
     @inlined
     def on_start(r: Run, flow: int, _: int) -> None:
-        """The flow's window is its bandwidth-delay product."""
+        """Start with a window of ``first_window`` bandwidth-delay products."""
         f, own, keys = r.flows[flow], r.flows[flow].nscc, r.keys[0].nscc
         own.rtt = f.round_trip
         own.target = keys.target if keys.target > 0 else 0.75 * f.round_trip
@@ -83,7 +85,7 @@ class Nscc(Rud):
     @staticmethod
     @kernel
     def on_ack(r: Run, flow: int, packet: int) -> None:
-        """Four cases, by marks and delays; increases are added up for some packets."""
+        """Handle the four cases of marks and delays; increases are summed over some packets."""
         f, own, u, marked = r.flows[flow], r.flows[flow].nscc, r.rud[flow], r.packets[packet].marked
         now, mtu = r.agenda.counts[0].now, r.settings.payload + r.settings.data_header
         own.achieved += u.news
@@ -110,7 +112,7 @@ class Nscc(Rud):
     @staticmethod
     @kernel
     def shrink(r: Run, flow: int, n_bytes: int) -> None:
-        """A NACK tells of a full queue, which is taken to be a round trip long."""
+        """Handle a NACK, which reports a full queue of about one round trip."""
         own = r.flows[flow].nscc
         _note_rtt(r, flow)
         own.ignored += n_bytes
@@ -123,14 +125,14 @@ class Nscc(Rud):
     @staticmethod
     @inlined
     def time_out(r: Run, flow: int, n_bytes: int) -> None:
-        """The window is that packet smaller."""
+        """Shrink the window by the lost packet."""
         r.flows[flow].nscc.window -= n_bytes
         _bound(r, flow)
 
 
 @inlined
 def _bound(r: Run, flow: int) -> None:
-    """From one packet to the largest window; what may be under way follows."""
+    """Limit the window to between one packet and the maximum, and set the allowed bytes."""
     own = r.flows[flow].nscc
     least = float(r.settings.payload + r.settings.data_header)
     own.window = max(min(own.window, own.most), least)
@@ -139,7 +141,7 @@ def _bound(r: Run, flow: int) -> None:
 
 @inlined
 def _note_rtt(r: Run, flow: int) -> None:
-    """The shortest round trip is what delays are beyond, and says how large the window may be."""
+    """Update the shortest round trip, and the maximum window that follows from it."""
     f, own, rtt = r.flows[flow], r.flows[flow].nscc, r.rud[flow].rtt
     if rtt < own.rtt:
         own.rtt = rtt
@@ -148,8 +150,10 @@ def _note_rtt(r: Run, flow: int) -> None:
 
 @inlined
 def _delay(r: Run, flow: int, marked: int) -> float:
-    """The delay that an ACK tells, in ticks, which the smoothed one follows; that one, if it tells
-    none.  A long delay without a mark is on its way down: it counts as a quarter round trip."""
+    """Return the delay of an ACK (ticks), or the smoothed one if it has none.
+
+    A long delay without a mark is about to fall: it counts as a quarter round trip.
+    """
     own = r.flows[flow].nscc
     if r.rud[flow].rtt < 0:
         return own.delay
@@ -162,8 +166,7 @@ def _delay(r: Run, flow: int, marked: int) -> float:
 
 @inlined
 def _grow(r: Run, flow: int, delay: float) -> None:
-    """Neither marks nor delays: in proportion to what is left of the target, or fast after a whole
-    window with hardly a delay."""
+    """Grow in proportion to the distance from the target, or fast after a window without delay."""
     own, s, news = r.flows[flow].nscc, r.settings, r.rud[flow].news
     own.calm = own.calm + news if delay < _FAST_BELOW * s.ticks else 0
     own.is_fast = own.calm > 0 and (own.is_fast or own.calm > own.window)
@@ -176,7 +179,7 @@ def _grow(r: Run, flow: int, delay: float) -> None:
 
 @inlined
 def _cut(r: Run, flow: int) -> None:
-    """Once a round trip, by how far the smoothed delay is beyond the target, to half at most."""
+    """Cut the window once a round trip, by the excess of the delay, at most by half."""
     own, now = r.flows[flow].nscc, r.agenda.counts[0].now
     own.is_fast = 0
     own.calm = 0
@@ -188,8 +191,10 @@ def _cut(r: Run, flow: int) -> None:
 
 @inlined
 def _quick_adapt(r: Run, flow: int, is_loss: bool, marked: bool, delay: float) -> bool:
-    """Where far less arrives in a round than the window, it becomes what arrives, and what was
-    under way then tells nothing more; whether it does so now, or this was under way."""
+    """Set the window to the arrived bytes if these are far fewer; return if it does so now.
+
+    Packets that were in flight then are ignored.
+    """
     own, now = r.flows[flow].nscc, r.agenda.counts[0].now
     adapts = own.ignored < own.to_ignore and marked
     if not adapts and now > own.round_end:

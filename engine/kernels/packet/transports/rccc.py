@@ -1,4 +1,4 @@
-"""Ultra Ethernet's RCCC: receivers give credits, by which senders send (UE 1.0, CMS).
+"""RCCC of Ultra Ethernet: receivers grant credits to senders (UE 1.0, CMS).
 
 Defaults are those of ultraethernet/uet-htsim (commit 40ccb05).
 """
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kernels.packet import credits
-from dimsweep.engine.kernels.packet.hooks import nothing
+from dimsweep.engine.kernels.packet.hooks import ignore
 from dimsweep.engine.kernels.packet.rud import Rud, ask_for_credit
 from dimsweep.engine.kernels.packet.state import Run, inlined
 
@@ -17,10 +17,12 @@ _LEAST = {"grant": credits.QUANTUM, "share": 0.01, "least": 0.01}  # credit come
 
 @dataclass(frozen=True)
 class Rccc(Rud):
-    """``most_credit`` is what a sender begins with and may have, in bandwidth-delay products.
-    A receiver gives credits of ``grant`` bytes at a ``share`` of its link's rate; with ``least``
-    below 1 it goes down to that share of it when marks or trimmed packets tell of a congested
-    network (0.9 / the oversubscription)."""
+    """RCCC; ``most_credit`` is a sender's initial and maximum credit in bandwidth-delay products.
+
+    A receiver grants ``grant`` bytes per packet at a ``share`` of its link's rate; with ``least``
+    below 1 it lowers its rate down to that share when marks or trimmed packets show a congested
+    network (0.9 / the oversubscription).
+    """
 
     most_credit: float = 1.5
     grant: int = 16384
@@ -40,13 +42,12 @@ class Rccc(Rud):
             if (value := getattr(self, key)) < least:
                 raise DimsweepError(f"{value}; it must be {least} at least", where=key)
 
-    on_send = on_mark = on_timer = on_end = staticmethod(nothing)
+    on_send = on_mark = on_timer = on_end = staticmethod(ignore)
 
     @staticmethod
     @inlined
     def on_start(r: Run, flow: int, _: int) -> None:
-        """A flow may send what fits under way before it hears of its receiver; there is no
-        window."""
+        """Start with the maximum credit and without a window."""
         c, f, mtu = r.credits[flow], r.flows[flow], r.settings.payload + r.settings.data_header
         c.most = max(int(r.keys[0].rccc.most_credit * f.window), mtu)
         c.credit = c.most
@@ -56,20 +57,20 @@ class Rccc(Rud):
     @staticmethod
     @inlined
     def on_ack(r: Run, flow: int, packet: int) -> None:
-        """What is left of the first credit is void."""
-        credits.hear(r, flow)
+        """Void the rest of the first credit."""
+        credits.note_answer(r, flow)
 
     @staticmethod
     @inlined
     def shrink(r: Run, flow: int, n_bytes: int) -> None:
-        """As with an ACK."""
-        credits.hear(r, flow)
+        """Void the rest of the first credit."""
+        credits.note_answer(r, flow)
 
     @staticmethod
     @inlined
     def time_out(r: Run, flow: int, n_bytes: int) -> None:
-        """Without credit, or behind others that are to be sent again, the receiver is asked."""
+        """Request credit if the flow has none."""
         if r.rud[flow].n_lost > 0:
-            credits.hear(r, flow)
+            credits.note_answer(r, flow)
         if r.credits[flow].credit <= 0:
             ask_for_credit(r, flow)

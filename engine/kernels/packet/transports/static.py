@@ -1,14 +1,14 @@
-"""No answer to congestion at all, beyond a window and pauses."""
+"""No reaction to congestion, beyond a window and pauses."""
 
 from dataclasses import dataclass
 
 from dimsweep.engine.cluster.transports import Transport
-from dimsweep.engine.kernels.packet.hooks import nothing
+from dimsweep.engine.kernels.packet.hooks import ignore
 
 
 @dataclass(frozen=True)
 class Static(Transport):
-    """Every flow sends at the rate of its link, as its window and pauses let it."""
+    """Every flow sends at the rate of its link, limited by its window and pauses only."""
 
     name = "static"
     state = ()
@@ -17,4 +17,4 @@ class Static(Transport):
     fairness = 0.99
     needs_window = False
 
-    on_start = on_send = on_mark = on_ack = on_timer = on_end = staticmethod(nothing)
+    on_start = on_send = on_mark = on_ack = on_timer = on_end = staticmethod(ignore)

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 from dimsweep.engine.cluster.transports import Ticks, Transport
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.kernels.packet.hooks import nothing
+from dimsweep.engine.kernels.packet.hooks import ignore
 from dimsweep.engine.kernels.packet.state import Run, inlined
 
 
 @dataclass(frozen=True)
 class Swift(Transport):
-    """``add`` packets a round trip, ``beta`` and ``most_cut`` are the paper's (section 3.1).
+    """Swift; ``add`` (packets per round trip), ``beta`` and ``most_cut`` are the paper's (3.1).
 
     The target is the flow's own round trip, ``base`` for queues, and up to ``flow_range`` more as
     its window falls from ``wide`` to ``narrow`` packets (section 3.5).
@@ -40,21 +40,21 @@ class Swift(Transport):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.narrow < self.wide:
-            told = f"{self.narrow:g} packets, and wide is {self.wide:g}"
-            raise DimsweepError(told, where="narrow", hint="less than wide")
+            problem = f"{self.narrow:g} packets, and wide is {self.wide:g}"
+            raise DimsweepError(problem, where="narrow", hint="less than wide")
 
-    on_send = on_mark = on_timer = on_end = staticmethod(nothing)
+    on_send = on_mark = on_timer = on_end = staticmethod(ignore)
 
     @staticmethod
     @inlined
     def on_start(r: Run, flow: int, _: int) -> None:
-        """The window begins as wide as it may become."""
+        """Start with the maximum window."""
         r.flows[flow].swift.window = r.flows[flow].window / r.settings.payload
 
     @staticmethod
     @inlined
     def on_ack(r: Run, flow: int, packet: int) -> None:
-        """Widen the window below the target; above it narrow it, once a round trip."""
+        """Grow the window below the target; above it shrink it, once a round trip."""
         f, own, keys = r.flows[flow], r.flows[flow].swift, r.keys[0].swift
         now = r.agenda.counts[0].now
         rtt = now - r.packets[packet].stamp
@@ -70,7 +70,7 @@ class Swift(Transport):
 
 @inlined
 def _target(r: Run, flow: int) -> float:
-    """Longer for longer ways, and for narrow windows, which are a sign of many flows."""
+    """Return the target delay, longer for long ways and for narrow windows (many flows)."""
     f, own, keys = r.flows[flow], r.flows[flow].swift, r.keys[0].swift
     narrow, wide = keys.narrow**-0.5, keys.wide**-0.5
     scale = keys.flow_range / (narrow - wide)
@@ -80,7 +80,7 @@ def _target(r: Run, flow: int) -> float:
 
 @inlined
 def _apply(r: Run, flow: int, rtt: int) -> None:
-    """Below one packet the window becomes a pace: one packet now and then."""
+    """Set the allowed bytes; a window below one packet becomes a rate."""
     f, window, payload = r.flows[flow], r.flows[flow].swift.window, r.settings.payload
     if window >= 1:
         f.allowed = int(window * payload)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from dimsweep.engine.cluster.transports import BitRate, Ticks, Transport
-from dimsweep.engine.kernels.packet.hooks import nothing
+from dimsweep.engine.kernels.packet.hooks import ignore
 from dimsweep.engine.kernels.packet.kernel import set_rate
 from dimsweep.engine.kernels.packet.state import Run, inlined
 
@@ -12,7 +12,7 @@ _STEPS = 5  # additions before they become fast
 
 @dataclass(frozen=True)
 class Timely(Transport):
-    """The defaults are those of the authors' reference code, as Khan et al. (HotI 2022) used them.
+    """TIMELY; the defaults are those of the authors' reference code (Khan et al., HotI 2022).
 
     ``stamped``: whether ACKs echo when the data were sent; 0 if not.
     """
@@ -42,12 +42,12 @@ class Timely(Transport):
     above_zero = ("least_round_trip", "least")
     at_most = (("weight", 1), ("beta", 1))
 
-    on_send = on_mark = on_timer = on_end = staticmethod(nothing)
+    on_send = on_mark = on_timer = on_end = staticmethod(ignore)
 
     @staticmethod
     @inlined
     def on_start(r: Run, flow: int, _: int) -> None:
-        """The target is the rate of the link."""
+        """Start with the link's rate as target."""
         r.flows[flow].timely.target = r.flows[flow].rate
 
     @staticmethod

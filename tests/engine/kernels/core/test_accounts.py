@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine.compiler import compiled
-from dimsweep.engine.kernels.core.accounts import ACCOUNT, OF_PORT, book, change_flight, change_port
+from dimsweep.engine.kernels.core.accounts import (
+    ACCOUNT,
+    PORT_ACCOUNT,
+    book,
+    change_flight,
+    change_port,
+)
 from dimsweep.engine.kernels.reference.exchange import RankAccount
 from dimsweep.engine.lower.program import Floats, Longs, Table
 from dimsweep.engine.records import record
@@ -52,7 +58,7 @@ def _toggled(changes: list[tuple[int, int, int]]) -> list[tuple[int, int, int, i
 )
 def test_each_share_is_what_the_witness_adds_up(changes: list[tuple[int, int, int]]) -> None:
     steps = _toggled(changes)
-    account, ports = np.zeros(1, record(**ACCOUNT)), np.zeros(_N, record(**OF_PORT))
+    account, ports = np.zeros(1, record(**ACCOUNT)), np.zeros(_N, record(**PORT_ACCOUNT))
     exposed = np.zeros((1, _N))
     _book_all(account, ports, exposed, np.array(steps, dtype=np.int64).reshape(-1, 4))
 

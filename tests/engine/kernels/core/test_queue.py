@@ -68,7 +68,7 @@ def test_a_queue_is_a_list(steps: list[tuple[str, int]]) -> None:
                 assert plain(queues.take_first)(line, table) == number
             else:
                 before = known[place - 1] if place else NONE
-                plain(queues.take_behind)(line, table, before, number)
+                plain(queues.take_after)(line, table, before, number)
             plain(queues.put_free)(free, table, number)
         assert queued(line, table) == known
         assert free.left == _N - len(known)

@@ -10,10 +10,10 @@ from dimsweep.engine.kernels.core.queues import (
     Worklist,
     new_worklist,
     put,
+    remove,
     sort,
     sort_by,
     take_all,
-    take_out,
 )
 from dimsweep.engine.lower.program import Longs
 from tests.support.examples import examples
@@ -47,7 +47,7 @@ def _by_key(new: Worklist, keys: Longs, without: int) -> int:
     for number in range(len(keys)):
         put(work, len(keys) - 1 - number)
     sort_by(work, keys, np.zeros(len(keys), dtype=np.int64))
-    take_out(work, without)
+    remove(work, without)
     return work.filled[0]
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dimsweep.engine.kernels.flow.shares import Limits, limits_of
+from dimsweep.engine.kernels.flow.shares import Limits, find_limits
 from dimsweep.engine.network.generators import FatTree, Hpn
 from dimsweep.engine.network.generators.generator import Generator
 from dimsweep.engine.network.routing import Router, Routing
@@ -18,7 +18,7 @@ def limits(routes: Routes, capacity: list[float]) -> Limits:
     hops = np.array([link for route in routes for link in route], np.int32)
     shares = np.array([share for route in routes for share in route.values()])
     starts = ends - [len(route) for route in routes]
-    return limits_of(starts, ends, hops, shares, np.array(capacity))
+    return find_limits(starts, ends, hops, shares, np.array(capacity))
 
 
 def kept(routes: Routes, capacity: list[float]) -> Routes:

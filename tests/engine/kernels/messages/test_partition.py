@@ -20,7 +20,7 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.cluster.network_model import NetworkModel
 from dimsweep.engine.kernels.messages import lower_by_rank, network_of
-from dimsweep.engine.kernels.messages.folding import Parts, Twins, parts_of, refine, twins_of
+from dimsweep.engine.kernels.messages.folding import Parts, Twins, find_twins, list_parts, refine
 from dimsweep.engine.kernels.messages.tables import build_tables
 from dimsweep.engine.network.graph import Network
 
@@ -54,11 +54,11 @@ def parts(*graphs: tuple[Operator, ...], slow: float = 1.0, groups: int = 4) -> 
     program = lower_by_rank(Workload(graphs, own, of_rank), cluster)
     network = network_of(program)
     tables = build_tables(program, network)
-    return parts_of(program.structure, tables, network.links)
+    return list_parts(program.structure, tables, network.links)
 
 
 def alike(found: Parts, *colour: int) -> bool:
-    return isinstance(twins_of(found, np.array(colour)), Twins)
+    return isinstance(find_twins(found, np.array(colour)), Twins)
 
 
 @pytest.mark.parametrize("sends", [False, True])

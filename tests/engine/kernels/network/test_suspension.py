@@ -26,7 +26,7 @@ from dimsweep.engine.cluster.remote_memory import EdgeIo
 from dimsweep.engine.extensions.wafer import FredWafer, MeshWafer
 from dimsweep.engine.kernels.messages import MessageRun, lower_by_rank, may_suspend
 from dimsweep.engine.kernels.network import run_messages
-from dimsweep.engine.kernels.network.links import _share
+from dimsweep.engine.kernels.network.links import _scale_up
 from dimsweep.engine.kernels.reference import run_on_simpy
 from dimsweep.engine.network import Interconnect
 from tests.support.examples import examples
@@ -126,4 +126,4 @@ def test_much_is_suspended_where_tables_have_to_grow(wafer: Interconnect) -> Non
 )
 def test_a_share_is_exact_whatever_the_product(numbers: tuple[int, int, int]) -> None:
     part, of, whole = numbers
-    assert _share.py_func(part, of, whole) == -(-part * of // whole)
+    assert _scale_up.py_func(part, of, whole) == -(-part * of // whole)

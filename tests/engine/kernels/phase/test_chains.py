@@ -25,7 +25,7 @@ from dimsweep.engine import (
     run_batch,
     run_one,
 )
-from dimsweep.engine.kernels.phase.chains import chained
+from dimsweep.engine.kernels.phase.chains import join_chains
 from dimsweep.engine.workload.models import Recompute, TensorOverlap, Transformer
 from dimsweep.engine.workload.plan import DeviceMesh, ParallelPlan, training
 from tests.support.examples import examples
@@ -130,7 +130,7 @@ def test_a_transformer_is_mostly_chains(overlap: TensorOverlap) -> None:
     )
     workload = training(Transformer(512, 8, 16, 256, vocabulary=1024), plan, mesh)
     program = lower(workload, Cluster(topology, Npu(312e12, 2e12), model))
-    s = chained(program.structure)
+    s = join_chains(program.structure)
     assert len(s.nodes) < len(program.structure.nodes) / 2
     assert len(s.links) < len(s.nodes)  # micro-batches share chains
     assert_same(program)
@@ -149,7 +149,7 @@ def links(*operators: tuple[Compute | Collective | Send | Receive, list[int]]) -
         builder.add(f"operator {number}", work, after)
     program = lower(Workload((builder.build(),), GROUPS), CLUSTER)
     assert_same(program)
-    return [end - start for start, end in chained(program.structure).chains.tolist()]
+    return [end - start for start, end in join_chains(program.structure).chains.tolist()]
 
 
 WORK = Compute(duration=1000)
@@ -198,4 +198,4 @@ def test_a_collective_over_two_dimensions_is_no_link() -> None:
         last = [builder.add("operator", work, last)]
     workload = Workload((builder.build(),), {"both": Group((4, 2), (1, 1))})
     program = lower(workload, CLUSTER)
-    assert chained(program.structure) is program.structure
+    assert join_chains(program.structure) is program.structure

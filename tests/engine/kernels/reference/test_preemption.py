@@ -177,10 +177,10 @@ def test_a_reduction_waits_for_the_member_that_is_suspended() -> None:
     came: dict[int, int] = {}
     message = Message(100, "sum", (2, 0))
     told = {"left": lambda _: None, "arrived": lambda npu, _: came.setdefault(npu, clock.ps)}
-    transport.through_switch(Switched([0, 1], message, [0, 1], message, **told))
+    transport.send_through_switch(Switched([0, 1], message, [0, 1], message, **told))
     told = {"left": lambda: None, "arrived": lambda late: came.setdefault(2, clock.ps + late)}
     first = Sent(Message(30, "first"), 0, 2, dim=0, way=0, **told)
-    clock.later(40, partial(transport.send, first))
+    clock.call_later(40, partial(transport.send, first))
     clock.run()
     assert came == {0: 130, 1: 130, 2: 70}
 
