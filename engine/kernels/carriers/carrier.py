@@ -187,6 +187,7 @@ def fabric_of(network: Network, model: NetworkModel) -> Fabric:
             raise DimsweepError(
                 f"the link {link.source} -> {link.target} leads one way only",
                 where="fidelity",
+                code="unsupported",
                 hint="ACKs must return: fidelity=message or flow, or a link in each direction",
             )
     ports = [_port(link, nodes, packets) for link in network.links]
@@ -237,6 +238,7 @@ def _check_buffer(name: str, number: int, fabric: Fabric, n_priorities: int) -> 
             f"{name} has {len(own)} ports with {headroom:,} bytes of headroom{each}, and its "
             f"buffer is {buffer:,} bytes",
             where="network.packets.buffer",
+            code="out-of-range",
             hint="a larger buffer, shorter or slower links, fewer network.packets.priorities, or a "
             "smaller network.packets.headroom (below what a link holds while a pause travels, "
             "packets are dropped)",
@@ -260,7 +262,9 @@ def buffers_of(network: Network, packets: PacketModel) -> dict[str, int]:
     levels = _levels(network)
     n_dims = len(network.sizes) or max(levels, default=0) + 1
     if len(buffer) != n_dims:
-        raise DimsweepError(f"{len(buffer)} values for {n_dims} dimensions", where=_KEY)
+        raise DimsweepError(
+            f"{len(buffer)} values for {n_dims} dimensions", where=_KEY, code="mismatch"
+        )
     found: dict[str, int] = {}
     for dim, own in levels.items():
         of_levels, n = buffer[dim], max(own.values())
@@ -270,7 +274,8 @@ def buffers_of(network: Network, packets: PacketModel) -> dict[str, int]:
             raise DimsweepError(
                 f"{len(of_levels)} values for {n} levels of switches",
                 where=f"{_KEY}[{dim}]",
-                hint="one for all of them, or one a level, from the NPUs up",
+                code="mismatch",
+                hint="give one value for all levels, or one per level, from the NPUs up",
             )
         found |= {switch: int(of_levels[level - 1]) for switch, level in own.items()}
     return found
@@ -294,7 +299,8 @@ def _levels(network: Network) -> dict[int, dict[str, int]]:
                 raise DimsweepError(
                     f"{switch} has links of dimensions {dim_of[switch]} and {dim}",
                     where=_KEY,
-                    hint="one value for all switches",
+                    code="unsupported",
+                    hint="give one value for all switches",
                 )
     found: dict[int, dict[str, int]] = {dim: {} for dim in dim_of.values()}
     for dim, own in found.items():
@@ -488,9 +494,10 @@ def _settings(packets: PacketModel) -> Settings:
     if isinstance(transport, Tcp):
         if transport.least_rto != type(transport).least_rto:
             raise DimsweepError(
-                "a least time-out of a transport's own",
+                "a transport cannot set its own minimum time-out",
                 where="network.packets.transport.least_rto",
-                hint="network.packets.rto_min, which says it for all of TCP",
+                code="conflict",
+                hint="set network.packets.rto_min, which holds for all of TCP",
             )
         granularity = min(transport.granularity, packets.rto_min)
         transport = replace(transport, least_rto=packets.rto_min, granularity=granularity)

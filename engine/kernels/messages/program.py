@@ -125,11 +125,12 @@ def stuck_error(
         return explain_stuck(program, states, runs)
     more = f"\n  ... and {len(blocked) - 8} more links" if len(blocked) > 8 else ""
     return DimsweepError(
-        "deadlock: buffers are full in a circle; these links stand still\n  "
+        "deadlock: buffers are full in a circle; these links are blocked\n  "
         + "\n  ".join(blocked[:8])
         + more,
         where="network.buffer",
-        hint="larger buffers, none, or another routing",
+        code="stalled",
+        hint="use larger buffers, no limit, or another routing",
     )
 
 
@@ -141,8 +142,9 @@ def too_long_error() -> DimsweepError:
 def reducing_error() -> DimsweepError:
     """Return the error of a reduction by switches that flows or packets cannot carry."""
     return DimsweepError(
-        "switches that reduce take whole messages",
+        "flows and packets cannot be reduced by switches",
         where="fidelity",
+        code="unsupported",
         hint="fidelity=message, or collective.algorithms=auto on switches that do not reduce",
     )
 
@@ -152,8 +154,10 @@ def check_ranks(program: Program, fidelity: Fidelity) -> None:
     _check_routing(program, fidelity)
     if program.names.class_first != tuple(range(program.n_npus)):
         raise DimsweepError(
-            f"the program has {len(program.names.class_first)} classes of {program.n_npus} ranks",
-            hint="the message kernel runs what lower_by_rank, or lower(..., fold=False), returns",
+            f"the program has {len(program.names.class_first)} classes of {program.n_npus} ranks; "
+            "the message kernel needs one class per rank",
+            code="unsupported",
+            hint="lower the workload with lower_by_rank, or with lower(..., fold=False)",
         )
 
 
@@ -162,7 +166,8 @@ def _check_routing(program: Program, fidelity: Fidelity) -> None:
         raise DimsweepError(
             "a whole message takes one way, and cannot be spread over several",
             where="network.routing",
-            hint=f"fidelity={Fidelity.FLOW} or {Fidelity.PACKET}, or "
+            code="conflict",
+            hint=f"use fidelity={Fidelity.FLOW} or {Fidelity.PACKET}, or "
             f"network.routing={Routing.ECMP}",
         )
 
@@ -180,9 +185,10 @@ def lower_by_rank(
     alike = lower(workload, cluster)
     if alike.chooser is not None:
         raise DimsweepError(
-            "which messages a collective library sends is not known, only how long they take",
+            "the messages of a collective library are unknown; only their duration is modelled",
             where="fidelity",
-            hint="fidelity=phase, or collective=default, whose algorithms send every message",
+            code="unsupported",
+            hint="use fidelity=phase, or collective=default, whose messages are known",
         )
     _check_routing(alike, fidelity)
     network = alike.communication.network
@@ -216,8 +222,9 @@ def _check_one_dimension(program: Program) -> None:
                 f"{names[0]!r} uses all links of the graph at once, but {group!r} would go through "
                 f"{len(names)} dimensions of {topology.name}, one after the other",
                 where="collective.algorithms",
-                hint=f"topology.shape='Switch({topology.n_npus})': one dimension, which groups of "
-                "any stride lie in",
+                code="unsupported",
+                hint=f"topology.shape='Switch({topology.n_npus})': a single dimension, which "
+                "contains groups of any stride",
             )
 
 
@@ -264,7 +271,8 @@ def check_network(program: Program, fidelity: Fidelity) -> None:
             f"the network is no product of {program.communication.topology.name}, and phases know"
             " dimensions only",
             where="fidelity",
-            hint=f"fidelity={Fidelity.FLOW.value} takes any network: links shared fairly",
+            code="unsupported",
+            hint=f"use fidelity={Fidelity.FLOW.value}, which takes any network",
         )
     if fidelity in CARRIERS:
         CARRIERS[fidelity](network, program.communication.network, ())
@@ -277,9 +285,10 @@ def links_to_watch(network: Network, names: Collection[str], fidelity: Fidelity)
     """
     if names and fidelity is not Fidelity.PACKET:
         raise DimsweepError(
-            "only links that packets wait for have queues, marks and pauses",
+            "only packets have queues, marks and pauses to watch",
             where="watch",
-            hint="add fidelity=packet, or leave watch out",
+            code="conflict",
+            hint="set fidelity=packet, or remove watch",
         )
     return network.find_links(names)
 
@@ -315,9 +324,10 @@ def check_message_count(n_messages: int, model: NetworkModel) -> None:
     """Raise :class:`TooManyError` for more messages than the model allows."""
     if n_messages > model.max_messages:
         raise TooManyError(
-            f"{n_messages:,} messages; at a few million a second that takes long",
+            f"{n_messages:,} messages, more than {model.max_messages:,}; at most a few million are "
+            "simulated per second",
             where="network.max_messages",
-            hint="fewer chunks, layers or NPUs, larger buffers, or a higher limit",
+            hint="use fewer chunks, layers or NPUs, larger buffers, or raise the limit",
         )
 
 

@@ -70,6 +70,7 @@ def shared_switch(network: Network, model: NetworkModel, npus: frozenset[int]) -
         raise DimsweepError(
             f"the switches of this {own.noun} do not reduce",
             where="collective.algorithms",
+            code="unsupported",
             hint=f"auto, or a {own.noun} whose switches do: network.{own.noun}.reduces=true",
         )
     graph = network.graph
@@ -80,6 +81,7 @@ def shared_switch(network: Network, model: NetworkModel, npus: frozenset[int]) -
         raise DimsweepError(
             f"NPUs {few} share no switch that could reduce for them",
             where="collective.algorithms",
+            code="unsupported",
             hint="in_switch needs a dimension that is one switch",
         )
     return switches[0]

@@ -118,19 +118,23 @@ def check_settings(fabric: Fabric, settings: Settings) -> None:
     if settings.payload <= 0 or 32 * largest * settings.ticks > _LARGEST:
         raise DimsweepError(
             f"a payload of {settings.payload} bytes",
-            hint=f"1 to {_LARGEST // (32 * settings.ticks) - settings.data_header} bytes",
+            where="payload",
+            code="out-of-range",
+            hint=f"use 1 to {_LARGEST // (32 * settings.ticks) - settings.data_header} bytes",
         )
     if not 1 <= settings.priorities <= MOST_PRIORITIES:
         problem = f"{settings.priorities} priorities"
-        raise DimsweepError(problem, where="priorities", hint=f"1 to {MOST_PRIORITIES}")
+        hint = f"use 1 to {MOST_PRIORITIES}"
+        raise DimsweepError(problem, where="priorities", hint=hint, code="out-of-range")
     if settings.ack_priority >= settings.priorities:
         problem = f"priority {settings.ack_priority} of {settings.priorities}, counted from 0"
-        raise DimsweepError(problem, where="ack_priority")
+        raise DimsweepError(problem, where="ack_priority", code="out-of-range")
     if settings.trims and (settings.pauses or settings.ack_priority < 1):
         raise DimsweepError(
-            "headers of what is trimmed have no priority of their own, or nothing is trimmed",
+            "trimmed headers need a separate priority, and switches that do not pause",
             where="trims",
-            hint="pauses=False, and ack_priority the highest of two or more",
+            code="conflict",
+            hint="set pauses=False, and ack_priority to the highest of at least two priorities",
         )
     for switch, shared in shared_buffers(fabric, settings).items():
         if shared <= 0:
@@ -138,18 +142,21 @@ def check_settings(fabric: Fabric, settings: Settings) -> None:
                 f"the headroom and the reserves of its ports take more than its buffer of "
                 f"{fabric.buffers[switch]} bytes, by {-shared}",
                 where=f"switch {switch}",
-                hint="a larger buffer, or links that are slower, shorter or fewer",
+                code="out-of-range",
+                hint="use a larger buffer, or links that are slower, shorter or fewer",
             )
         if fabric.buffers[switch] < largest:
             problem = f"its buffer of {fabric.buffers[switch]} bytes holds no packet of {largest}"
-            raise DimsweepError(problem, where=f"switch {switch}")
+            raise DimsweepError(problem, where=f"switch {switch}", code="out-of-range")
     for port in fabric.ports:
         if port.node in fabric.buffers and port.room < largest:
             problem = f"its room of {port.room} bytes holds no packet of {largest}"
-            raise DimsweepError(problem, where=f"link {port.node} - {port.to}")
+            where = f"link {port.node} - {port.to}"
+            raise DimsweepError(problem, where=where, code="out-of-range")
         if settings.pauses and port.shift < 0:
-            problem = "where switches pause, the shift is 0 or more"
-            raise DimsweepError(problem, where=f"link {port.node} - {port.to}")
+            problem = f"shift {port.shift}; it must be 0 or more where switches pause"
+            where = f"link {port.node} - {port.to}"
+            raise DimsweepError(problem, where=where, code="out-of-range")
 
 
 def shared_buffers(fabric: Fabric, settings: Settings) -> dict[int, int]:
@@ -164,17 +171,21 @@ def shared_buffers(fabric: Fabric, settings: Settings) -> dict[int, int]:
 def _check_port(port: Port, ends: Counter[tuple[int, int]]) -> None:
     where = f"link {port.node} - {port.to}"
     if (port.to, port.node) not in ends:
-        raise DimsweepError("the link leads one way only", where=where, hint="ACKs must return")
+        hint = "add a port in the other direction, for ACKs"
+        raise DimsweepError("the link leads one way only", where=where, hint=hint, code="missing")
     if ends[port.node, port.to] > 1:
-        raise DimsweepError("the link is there twice", where=where, hint="one, of the sum's rate")
+        hint = "use one link with the sum of the rates"
+        raise DimsweepError("the link exists twice", where=where, hint=hint, code="duplicate")
     if port.rate <= 0 or port.delay < 0 or port.headroom < 0 or abs(port.shift) > 16:
-        raise DimsweepError(f"no such link: {port}", where=where, hint="a rate above zero")
+        hint = "the rate must be above 0, delay and headroom 0 or more, the shift from -16 to 16"
+        raise DimsweepError(f"invalid link: {port}", where=where, hint=hint, code="out-of-range")
     marking = port.marking
     if marking and not (0 <= marking.start < marking.full and 0 <= marking.most <= 1):
         raise DimsweepError(
             f"marking from {marking.start} to {marking.full} bytes, at most {marking.most}",
             where=where,
-            hint="it starts (KMIN) below where it is full (KMAX), with a probability of 0 to 1",
+            code="out-of-range",
+            hint="the start (KMIN) must be below the end (KMAX), and the probability 0 to 1",
         )
 
 
@@ -259,7 +270,8 @@ class KnownWays:
         """
         for i, flow in enumerate(flows):
             if flow.window is not None and flow.window <= 0:
-                raise DimsweepError(f"a window of {flow.window} bytes", where=f"flow {i}")
+                problem = f"a window of {flow.window} bytes; it must be greater than 0"
+                raise DimsweepError(problem, where=f"flow {i}", code="out-of-range")
         table = np.zeros(len(flows), TAKEN)
         for name in ("size", "start", "window", "round_trip", "priority"):
             table[name] = _longs(name, (getattr(flow, name) or 0 for flow in flows))
@@ -269,7 +281,7 @@ class KnownWays:
         _check_waits(after, after_from, n_before)
         _refuse_first(table["start"] < 0, n_before, "it starts before the beginning")
         wrong = (table["priority"] < 0) | (table["priority"] >= self._n_rows)
-        problem = f"its priority is none of {self._n_rows}, counted from 0"
+        problem = f"its priority is not below {self._n_rows}, counted from 0"
         _refuse_first(wrong, n_before, problem, "Settings.priorities of a packet network")
         for i, flow in enumerate(flows):
             table["ways"][i], table["n_ways"][i] = self._find_ways(flow, n_before + i)
@@ -281,7 +293,7 @@ class KnownWays:
         if ways not in self._known:
             fault = self._fault(ways)
             if fault:
-                raise DimsweepError(fault, where=f"flow {number}")
+                raise DimsweepError(fault, where=f"flow {number}", code="mismatch")
             self._add(ways)
         return self._known[ways]
 
@@ -307,7 +319,7 @@ class KnownWays:
             if fault:
                 return fault
             if (way[0], way[-1], way[-1], way[0]) != (first[0], first[-1], back[0], back[-1]):
-                return "its ACKs do not go back to its sender"
+                return "its ACKs do not return to its sender"
             if self._one_port and (way[1], back[1]) != (first[1], first_back[1]):
                 return "its ways do not begin at the same port"
         return ""
@@ -318,7 +330,7 @@ class KnownWays:
             return f"its way {tuple(way)} leads nowhere"
         for hop in pairwise(way):
             if hop not in self._numbers:
-                return f"there is no link {hop[0]} - {hop[1]}"
+                return f"the link {hop[0]} - {hop[1]} does not exist"
         for node, end in ((way[0], "begins"), (way[-1], "ends")):
             if node in self._switches:
                 return f"its way {end} at {node}, which is a switch"
@@ -328,14 +340,15 @@ class KnownWays:
 def check_sizes(sizes: Longs, n_before: int, at: int, now: int) -> None:
     """Raise :class:`DimsweepError` for a flow without bytes, or with a start in the past."""
     if at < now:
-        raise DimsweepError(f"flows are to start from tick {at} on, but it is {now}", where="at")
+        problem = f"flows cannot start at tick {at}: the present tick is {now}"
+        raise DimsweepError(problem, where="at", code="out-of-range")
     _refuse_first(sizes <= 0, n_before, "it has no bytes")
 
 
 def check_segments(payload: int, sizes: Longs, n_before: int) -> None:
     """Raise :class:`DimsweepError` for a flow with more packets than the tables hold."""
     too_many = sizes // payload >= 1 << 31
-    _refuse_first(too_many, n_before, "it is more packets than are counted here")
+    _refuse_first(too_many, n_before, "it has more than 2^31 packets")
 
 
 def check_windows(transport: Transport, rates: Longs, flows: Table, n_before: int) -> None:
@@ -359,8 +372,9 @@ def _check_waits(after: Longs, after_from: Longs, n_before: int) -> None:
     waits = np.repeat(np.arange(n_before, n), np.diff(after_from))
     wrong = (after < 0) | (after >= n) | (after == waits)
     if wrong.any():
-        problem = f"it waits for flow {after[wrong][0]}, which there is not"
-        raise DimsweepError(problem, where=f"flow {waits[wrong][0]}")
+        problem = f"it waits for flow {after[wrong][0]}, which does not exist"
+        where = f"flow {waits[wrong][0]}"
+        raise DimsweepError(problem, where=where, code="unknown-name")
 
 
 def _longs(name: str, values: Iterable[int]) -> Longs:
@@ -368,9 +382,11 @@ def _longs(name: str, values: Iterable[int]) -> Longs:
         return np.array([*values], np.int64)
     except OverflowError as error:
         hint = f"whole numbers up to {_LARGEST}"
-        raise DimsweepError("a number is too large", where=name, hint=hint) from error
+        problem = "a number is too large"
+        raise DimsweepError(problem, where=name, hint=hint, code="out-of-range") from error
 
 
 def _refuse_first(wrong: NDArray[np.bool_], n_before: int, why: str, hint: str = "") -> None:
     if wrong.any():
-        raise DimsweepError(why, where=f"flow {n_before + int(wrong.argmax())}", hint=hint)
+        where = f"flow {n_before + int(wrong.argmax())}"
+        raise DimsweepError(why, where=where, hint=hint, code="out-of-range")

@@ -179,10 +179,10 @@ def stuck_error(fabric: Fabric, tables: Run) -> DimsweepError:
     """Return the error of flows that wait for one another, a drop, or a paused port."""
     dropped = int(tables.ports["dropped"].sum())
     if dropped:
-        why = f"{dropped} packets found no room in a buffer, and nobody sends them again"
+        why = f"{dropped} packets were dropped, and the transport does not retransmit"
     elif (tables.ports["paused"] > 0).any():
         circle = ", ".join(f"{node} - {to}" for node, to in circle_of_pauses(fabric, tables))
-        why = f"the ports {circle} wait for one another to resume: a deadlock of pauses"
+        why = f"the ports {circle} are paused in a circle: a deadlock of pauses"
     else:
         why = "they wait for flows that never end"
     return never_end_error(tables.flows["end"][: tables.counts["n_flows"][0]], why)
@@ -192,7 +192,9 @@ def never_end_error(ends: Longs, why: str) -> DimsweepError:
     """Return the error that names the flows without an end, and the reason."""
     unended = np.flatnonzero(ends < 0)
     named = ", ".join(map(str, unended[:5].tolist()))
-    return DimsweepError(f"{len(unended)} flows never end ({named}): {why}", where="flows")
+    return DimsweepError(
+        f"{len(unended)} flows never end ({named}): {why}", where="flows", code="stalled"
+    )
 
 
 def read_histories(fabric: Fabric, tables: Run) -> dict[tuple[int, int], History]:
@@ -393,9 +395,10 @@ def _watch(fabric: Fabric, tables: Run, watch: Collection[tuple[int, int]]) -> N
     for node, to in watch:
         if (node, to) not in numbers:
             raise DimsweepError(
-                f"there is no port {node} - {to} to watch",
+                f"the port {node} - {to} does not exist",
                 where="watch",
-                hint="name a node and the one to which its port sends",
+                code="unknown-name",
+                hint="name a node and the node to which its port sends",
             )
         first = numbers[node, to] * tables.settings.priorities
         tables.ports["watched"][first : first + tables.settings.priorities] = 1

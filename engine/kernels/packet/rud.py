@@ -164,7 +164,8 @@ class Rud(Transport):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.entropies & (self.entropies - 1):
-            raise DimsweepError(f"{self.entropies} is no power of two", where="entropies")
+            problem = f"{self.entropies}; it must be a power of two"
+            raise DimsweepError(problem, where="entropies", code="out-of-range")
 
     @staticmethod
     @abstractmethod

@@ -63,8 +63,8 @@ class Tcp(Transport):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.first_window < 1:
-            problem = f"{self.first_window:g} segments"
-            raise DimsweepError(problem, where="first_window", hint="1 or more")
+            problem = f"{self.first_window:g} segments; it must be 1 or more"
+            raise DimsweepError(problem, where="first_window", code="out-of-range")
 
     on_start = on_send = on_mark = on_ack = on_timer = on_end = staticmethod(ignore)
 

@@ -219,10 +219,11 @@ def explain_stuck(
     done = sum(state == DONE for state in states)
     more = f"\n  ... and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
     return DimsweepError(
-        f"deadlock: {done} of {len(names.node)} operators finished, then nothing could go on\n  "
+        f"deadlock: {done} of {len(names.node)} operators finished; the others wait\n  "
         + "\n  ".join(reasons[:_SHOWN])
         + more,
         where="workload",
+        code="stalled",
     )
 
 
@@ -300,9 +301,9 @@ class Runner:
         for name, array in (("bandwidth", points), ("latency", delays)):
             if array.ndim != 2 or array.shape != points.shape:
                 raise DimsweepError(
-                    f"shape {array.shape}; bandwidth has shape {points.shape}, and (P, D) is "
-                    "wanted",
+                    f"shape {array.shape}; expected (P, D), equal to {points.shape} of bandwidth",
                     where=name,
+                    code="mismatch",
                 )
         return points, delays
 
@@ -368,9 +369,10 @@ def run_one(program: Program, *, record: bool = False) -> Run:
 def _check_algorithms(program: Program) -> None:
     for name in program.communication.by_network:
         raise DimsweepError(
-            f"{name!r} goes by the links of a network, which phases do not know",
+            f"{name!r} uses the links of a network, which fidelity=phase does not model",
             where="collective.algorithms",
-            hint="fidelity=flow, message or packet",
+            code="unsupported",
+            hint="use fidelity=flow, message or packet",
         )
 
 
@@ -405,6 +407,7 @@ def outcome_error(outcome: int) -> DimsweepError:
     if outcome == TOO_LONG:
         return DimsweepError(
             f"the iteration would take longer than {LONGEST / 1e12 / 86400:.0f} days",
-            hint="check the streams of bandwidth, latency and message sizes",
+            code="out-of-range",
+            hint="check bandwidths, latencies and message sizes",
         )
-    return DimsweepError("deadlock", where="workload")
+    return DimsweepError("deadlock", where="workload", code="stalled")

@@ -84,7 +84,8 @@ def _number_orders() -> None:
         if own is None or own is themis:
             continue
         if name != name.lower():
-            raise DimsweepError(f"{name!r} is no name in lower-case letters", where="order")
+            problem = f"the name {name!r} has upper-case letters; use lower case"
+            raise DimsweepError(problem, where="order")
         known = name, fingerprint(own)
         if known in _numbers:
             DimensionOrder.restore(_numbers[known])

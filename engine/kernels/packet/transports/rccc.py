@@ -40,7 +40,8 @@ class Rccc(Rud):
         super().__post_init__()
         for key, least in _LEAST.items():
             if (value := getattr(self, key)) < least:
-                raise DimsweepError(f"{value}; it must be {least} at least", where=key)
+                problem = f"{value}; it must be {least} or more"
+                raise DimsweepError(problem, where=key, code="out-of-range")
 
     on_send = on_mark = on_timer = on_end = staticmethod(ignore)
 

@@ -40,8 +40,8 @@ class Swift(Transport):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.narrow < self.wide:
-            problem = f"{self.narrow:g} packets, and wide is {self.wide:g}"
-            raise DimsweepError(problem, where="narrow", hint="less than wide")
+            problem = f"{self.narrow:g} packets; it must be less than wide, {self.wide:g}"
+            raise DimsweepError(problem, where="narrow", code="out-of-range")
 
     on_send = on_mark = on_timer = on_end = staticmethod(ignore)
 

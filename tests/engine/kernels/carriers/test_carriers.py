@@ -31,6 +31,7 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.bound.cuts import cut_bound
 from dimsweep.engine.cluster.packet_model import Mark
+from dimsweep.engine.errors import Code
 from dimsweep.engine.kernels.carriers.carrier import buffers_of
 from dimsweep.engine.kernels.packet.transports import TRANSPORTS, Reno
 from dimsweep.engine.network import Auto, Clos, Kind, Mesh, Network, Routing, build_network
@@ -39,6 +40,7 @@ from dimsweep.engine.network.routing import Router
 from dimsweep.engine.topology.coordinates import coordinates_of
 from tests.support.examples import examples
 from tests.support.programs import one_collective
+from tests.support.refused import refused
 
 ALL_REDUCE, ALL_TO_ALL = CollectiveKind.ALL_REDUCE, CollectiveKind.ALL_TO_ALL
 US = 1_000_000  # ps
@@ -349,17 +351,20 @@ def test_links_are_paused_because_of_the_port_at_which_an_incast_waits() -> None
 
 
 @pytest.mark.parametrize(
-    ("watch", "fidelity", "told"),
+    ("watch", "fidelity", "names"),
     [
-        ("NPU 3 -> NPU 0", "packet", "watch.0.: no link or node .* did you mean 'NPU 3"),
-        ("NPU 3", "flow", "watch: only links that packets wait for"),
-        ("NPU 3", "phase", "watch: the phase kernel has no links"),
+        ("NPU 3 -> NPU 0", "packet", ["watch[0]", "NPU 3 -> NPU 0", "did you mean 'NPU 3"]),
+        ("NPU 3", "flow", ["watch: ", "fidelity=packet"]),
+        ("NPU 3", "phase", ["watch: "]),
     ],
 )
-def test_links_that_nobody_can_watch_are_refused(watch: str, fidelity: str, told: str) -> None:
+def test_links_that_nobody_can_watch_are_refused(
+    watch: str, fidelity: str, names: list[str]
+) -> None:
     work = messages((4,), (1000, 0, 1))
-    with pytest.raises(DimsweepError, match=f"(?s){told}"):
+    with pytest.raises(DimsweepError) as error:
         simulate(work, cluster("Switch(4)"), fidelity=fidelity, watch=[watch])
+    assert all(name in str(error.value) for name in names)
 
 
 # --- what cannot be simulated --------------------------------------------------------------------
@@ -389,7 +394,7 @@ def test_a_transports_keys_reach_the_kernel() -> None:
         return run(ALL_TO_ALL, 2e5, on, "packet").time
 
     assert time(Reno(first_window=1.0)) > time(Reno()) == time(Reno(duplicates=9))
-    with pytest.raises(DimsweepError, match=r"least_rto: (?s:.*)rto_min"):
+    with refused("least_rto", "conflict", "rto_min"):
         time(Reno(least_rto=1000 * US))
 
 
@@ -424,22 +429,24 @@ def test_a_graph_without_dimensions_has_levels_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("buffer", "told"),
+    ("buffer", "where", "names"),
     [
-        ((1e6,), "network.packets.buffer: 1 values for 2 dimensions"),
-        ((), "network.packets.buffer: 0 values for 2 dimensions"),
-        ((1e6, (1e6, 1e6)), r"network.packets.buffer\[1\]: 2 values for 1 levels of switches"),
+        ((1e6,), "network.packets.buffer", ["1 values", "2"]),
+        ((), "network.packets.buffer", ["0 values", "2"]),
+        ((1e6, (1e6, 1e6)), "network.packets.buffer[1]", ["2 values", "1"]),
     ],
 )
-def test_buffers_of_other_dimensions_are_refused(buffer: tuple[object, ...], told: str) -> None:
+def test_buffers_of_other_dimensions_are_refused(
+    buffer: tuple[object, ...], where: str, names: list[str]
+) -> None:
     on = cluster("Ring(2)_Switch(2)", packets=PacketModel(buffer=buffer))
-    with pytest.raises(DimsweepError, match=told):
+    with refused(where, "mismatch", *names):
         run(ALL_REDUCE, 1e3, on, "packet")
 
 
 @pytest.mark.parametrize("fidelity", ["flow", "packet"])
 def test_switches_that_reduce_are_refused(fidelity: str) -> None:
-    with pytest.raises(DimsweepError, match="fidelity: switches that reduce"):
+    with refused("fidelity", "unsupported", "fidelity=message"):
         run(ALL_REDUCE, 1e6, cluster("Switch(4)", "in_switch"), fidelity)
 
 
@@ -473,23 +480,27 @@ def test_numbers_that_are_no_packets_are_named(packets: dict[str, object], told:
 
 
 @pytest.mark.parametrize(
-    ("network", "told"),
+    ("network", "where", "code", "names"),
     [
         (
             {"packets": PacketModel(buffer=60_000)},
-            "network.packets.buffer: .*8 ports with 1,200,000",
+            "network.packets.buffer",
+            "out-of-range",
+            ["8 ports", "1,200,000"],
         ),
         (
             {"packets": PacketModel(buffer=2_000_000, priorities=2)},
-            "network.packets.buffer: .*8 ports with 2,400,000 bytes of headroom in 2 priorities",
+            "network.packets.buffer",
+            "out-of-range",
+            ["8 ports", "2,400,000", "2 priorities"],
         ),
-        ({"max_packets": 10_000}, r"network.max_packets: about 14,\d+ packets \(14 MB in 112 mess"),
+        ({"max_packets": 10_000}, "network.max_packets", "too-many", ["14 MB", "112"]),
     ],
 )
 def test_what_a_run_cannot_be_is_said_before_it_starts(
-    network: dict[str, object], told: str
+    network: dict[str, object], where: str, code: Code, names: list[str]
 ) -> None:
-    with pytest.raises(DimsweepError, match=told):
+    with refused(where, code, *names):
         run(ALL_REDUCE, 1e6, cluster("Switch(8)", "ring", **network), "packet")
 
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kernels.flow import simulate_flows
 from dimsweep.engine.kernels.packet import Fabric, Flow, PacketRun, Port, Settings, simulate_packets
+from tests.support.refused import refused
 
 GBPS = 10**9
 US = 10**6  # ticks: picoseconds
@@ -134,23 +134,23 @@ def test_acks_of_a_higher_priority_do_not_wait_behind_data() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "priority", "told"),
+    ("settings", "priority", "where", "names"),
     [
-        (SETTINGS, 1, r"flow 0: its priority is none of 1, counted from 0"),
-        (TWO, -1, "flow 0: its priority is none of 2"),
-        (Settings(priorities=9), 0, "priorities: 9 priorities"),
-        (Settings(priorities=0), 0, "priorities: 0 priorities"),
-        (Settings(priorities=2, ack_priority=2), 0, "ack_priority: priority 2 of 2"),
-        (Settings(priorities=8), 0, "switch 100: the headroom and the reserves"),
+        (SETTINGS, 1, "flow 0", ["priority", "1"]),
+        (TWO, -1, "flow 0", ["priority", "2"]),
+        (Settings(priorities=9), 0, "priorities", ["9"]),
+        (Settings(priorities=0), 0, "priorities", ["0"]),
+        (Settings(priorities=2, ack_priority=2), 0, "ack_priority", ["2 of 2"]),
+        (Settings(priorities=8), 0, "switch 100", ["500000"]),
     ],
 )
 def test_priorities_that_there_are_not_are_refused(
-    settings: Settings, priority: int, told: str
+    settings: Settings, priority: int, where: str, names: list[str]
 ) -> None:
-    with pytest.raises(DimsweepError, match=told):
+    with refused(where, "out-of-range", *names):
         simulate_packets(dumbbell(500_000), [between(0, 4, 1, priority=priority)], settings)
 
 
 def test_fair_shares_know_no_priorities() -> None:
-    with pytest.raises(DimsweepError, match="flow 0: its priority is none of 1"):
+    with refused("flow 0", "out-of-range", "priority"):
         simulate_flows(dumbbell(), [between(0, 4, 1, priority=1)])

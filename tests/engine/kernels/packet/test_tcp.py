@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kernels.packet import (
     Fabric,
     Flow,
@@ -20,6 +19,7 @@ from dimsweep.engine.kernels.packet import (
     simulate_packets,
 )
 from dimsweep.engine.kernels.packet.transports import TRANSPORTS, Cubic
+from tests.support.refused import refused
 
 GBPS = 10**9
 US = 10**6  # ticks: picoseconds
@@ -98,7 +98,7 @@ def test_an_incast_into_a_shallow_buffer_drops_and_completes(transport: str) -> 
     run = simulate_packets(fabric, flows, lossy(transport))
     assert dropped(run) > 100
     assert run.ends.min() > 0
-    with pytest.raises(DimsweepError, match="found no room in a buffer, and nobody sends them"):
+    with refused("flows", "stalled", "dropped"):
         simulate_packets(fabric, flows, Settings(pauses=False))
 
 
@@ -172,12 +172,12 @@ def test_a_known_round_trip_sets_the_first_time_out(round_trip: int, timeouts: i
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "where", "names"),
     [
-        (lossy("reno")._replace(payload=40_000), "holds no packet of 40048"),
-        (lossy("reno")._replace(pauses=True), "the shift is 0 or more"),
+        (lossy("reno")._replace(payload=40_000), "", ["40048"]),
+        (lossy("reno")._replace(pauses=True), "", ["shift"]),
     ],
 )
-def test_wrong_settings_are_named(settings: Settings, told: str) -> None:
-    with pytest.raises(DimsweepError, match=told):
+def test_wrong_settings_are_named(settings: Settings, where: str, names: list[str]) -> None:
+    with refused(where, "out-of-range", *names):
         simulate_packets(bottleneck(1, GBPS, US, 30_000), [upload(0, 10)], settings)
