@@ -24,7 +24,7 @@ ACCOUNT = {  # fields of the record of a rank or a class; times are ps
     "exposed": "i8",
     "end": "i8",
     "per_operator": "f8",  # of exposed communication: one operator's share so far
-    "per_port": "f8",  # likewise
+    "per_port": "f8",  # one port's share so far
     "unserved": "f8",  # of it, in which no port served
     "in_flight": "i4",  # operators that communicate or access memory
     "serving": "i4",  # ports with something under way
@@ -87,7 +87,7 @@ class Servers(NamedTuple):
     """The servers that each access needs, and the number of NPUs that each server serves."""
 
     services: Table  # as of the program's structure, and
-    uses: Table  # likewise
+    uses: Table  # as of the program's structure
     served: Longs  # NPUs that each server serves
 
 

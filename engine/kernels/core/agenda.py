@@ -100,7 +100,7 @@ BUCKETS = 1 << 16  # unless somebody wants fewer; a power of two, of 4096 at lea
 
 EVENT = record(
     due="i8",  # tick
-    number="i8",  # of those of a tick the lower one is first
+    number="i8",  # among events of a tick the lower one is first
     code="i4",
     next="i4",  # of its bucket, or of the free ones
     at="i4",  # its place in the heap

@@ -226,7 +226,7 @@ def where_used(table: str, otherwise: Any = None) -> Callable[[_F], _F]:
     """
 
     def decorate(kernel: Any) -> Any:
-        # What a kernel is made of is told by defaults, too (engine.fingerprint).
+        # Default arguments are part of the digest of a kernel (engine.fingerprint).
         def chosen(
             state: Any, *arguments: Any, kernel: Any = kernel, otherwise: Any = otherwise
         ) -> Any:

@@ -1,4 +1,4 @@
-"""The messages of a program, whoever carries them: phases, routes, tables, folding.
+"""The messages of a program, for all carriers: phases, routes, tables, folding.
 
 A program is one in which every rank is a class of its own (:func:`lower_by_rank`).  Words, beside
 those of :class:`engine.lower.program.Structure`: a *port* leads from a rank into a dimension; a

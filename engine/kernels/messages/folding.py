@@ -1,8 +1,8 @@
 """Folding: simulate one rank for all provably equivalent ranks, and one link for theirs.
 
-**Parts** list everything that a rank has a part in.  Every row belongs to a rank; its *label* tells
-it from the rank's other rows and means the same for every rank.  Some rows are a rank's alone; in
-others ranks share a flow, a line or, by the hops of their messages, a link.
+**Parts** are tables of everything that a rank takes part in.  Every row belongs to a rank; its
+*label* distinguishes it from the rank's other rows and has the same meaning for every rank.  Some
+rows belong to one rank only; others refer to a shared flow, line or (hops of messages) link.
 
 **An equitable partition** groups equal ranks.  Ranks keep one colour while their parts are the
 same, in flows, on lines and over links with ranks of the same colours: colour refinement.  Colours
@@ -53,7 +53,7 @@ PAIR = record(  # the messages that it then sends to one peer by one way
     number="i8",  # in the turn
     peer="i8",
     strand="i8",  # of the peer's port
-    slot="i8",  # likewise
+    slot="i8",  # of the peer's port
     route="i8",
 )
 
@@ -233,7 +233,7 @@ class Twins(NamedTuple):
     colour: Longs  # (R,)
     node: Longs
     flow: Longs
-    line: Longs  # NONE for one that runs nothing, likewise a link that nothing crosses
+    line: Longs  # NONE for an unused line; links also
     turn: Longs
     link: Longs
 
@@ -396,8 +396,8 @@ class Folding:
     n_sheets: int  # ranks for which each of them stands
     links: Longs  # those that stand for others
     rank_of: Longs  # (R,) the rank in ``program`` that stands for each
-    node_of: Longs  # (N,) likewise
-    link_of: Longs  # (links,) likewise, in ``links``; NONE: nothing crosses it
+    node_of: Longs  # (N,) the node in ``program``
+    link_of: Longs  # (links,) the link in ``links``, or NONE if unused
 
 
 def find_folding(program: Program, network: Network, tables: Tables) -> Folding | None:

@@ -20,7 +20,7 @@ ROUTE = record(
     room="i8",  # the least at a far end on its way; -1 without limit
     way="i8",  # latencies, at a point
 )
-# A flow of the program, its form, and what is to be known of its messages.
+# A flow of the program, its form, and its messages.
 FLOW = record(
     **list_fields(program.FLOW),
     **list_fields(program.FORM),
@@ -48,14 +48,14 @@ ROUND = record(
     reduce="f8",
     receive="i4",  # slots, in Plans.receives, from here ...
     receive_end="i4",
-    send="i4",  # likewise in Plans.sends
+    send="i4",  # in Plans.sends
     send_end="i4",
 )
 SEND = record(fraction="f8", pair="i4")
 LINE = record(start="i4", size="i4")  # its ranks, in Plans.line_ranks
 LINE_PLAN = record(
     members="i4",  # its MEMBER_PLANs, from here on
-    ways="i4",  # likewise its WAYs
+    ways="i4",  # its WAYs, from here on
     reductions="i4",  # its REDUCTIONs, from here ...
     reductions_end="i4",
 )
@@ -78,7 +78,7 @@ REDUCTION = record(
 # by switches, or a piece from or to an I/O controller.
 LAUNCH = record(
     up="f8",  # what sources send, a share of what a member holds
-    down="f8",  # what targets get, likewise
+    down="f8",  # what targets receive, as a share of the same
     way="i8",  # latencies of all the way, for a target
     copies="i4",  # targets for whom it is; 0 on the way up
     parts="i4",  # in which it goes side by side
@@ -89,7 +89,7 @@ LAUNCH = record(
     # Its port; of a piece the place, among the members or behind them, of who gets it; or NONE.
     target="i4",
     reduction="i4",  # that it is of, or NONE
-    train="i4",  # likewise
+    train="i4",  # of which it is part, or NONE
 )
 GATE = record(
     tail="i8",  # the latest of what has begun to come

@@ -32,7 +32,7 @@ from dimsweep.engine.kernels.core.tables import LONGEST, NEVER, NONE
 from dimsweep.engine.kernels.network.state import Accounts, Clock
 
 FREE = 0  # a link: the last byte of what holds it is on it
-THROUGH = 1  # a link: likewise, and it is the last one
+THROUGH = 1  # a link: as FREE, and it is the last one of the route
 PASS = 2  # a parcel: the far end may pass it on
 GRANTED = 3  # a parcel: it heads the queue of a free link
 FOUND_ROOM = 4  # a parcel: it has found room at the link's far end
@@ -53,12 +53,11 @@ CROSSED = 18  # a parcel that may be suspended: its last byte is on its link
 PASSED_ON = 19  # a parcel that may be suspended: the far end may pass it on
 KIND_BITS = 5
 
-# Outcomes of a run, those of the phase kernel first.  FULL: arrays must be enlarged, then it goes
-# on.  TOO_MANY: more messages than allowed.  CARRY: packets are to go on, to ``counts.next`` at
-# most.
+# Outcomes of a run, after the phase kernel's.  FULL: enlarge the arrays, then continue.  TOO_MANY:
+# more messages than allowed.  CARRY: advance the packets, at most to ``counts.next``.
 FINISHED, STUCK, TOO_LONG, TIED, FULL, TOO_MANY, CARRY = range(7)
 
-# How a carrier has gone to the next instant: to one, to none, or only another kernel can.
+# Result of advancing a carrier: to an instant, to the end, or another kernel must advance first.
 ADVANCED, AT_END, ELSEWHERE = range(3)
 
 

@@ -148,7 +148,7 @@ def _send_if_asked(st: State, number: int) -> None:
     """Send a message, or keep it until the receiver requests it.
 
     Whether that, or the message, is first within an instant makes no difference to a folded run:
-    whoever else wants the sender's link does so in another step either way.
+    other requests for the sender's link are in another step either way.
     """
     message = st.wires.parcels[number]
     if st.plans.members[st.wires.ports[message.port].plan].asked == 1:

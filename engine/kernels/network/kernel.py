@@ -68,7 +68,7 @@ def _is_full(st: State) -> bool:
     w = st.wires
     counts, need = w.clock.counts[0], w.settings.need
     planned = counts.ring_end - counts.ring
-    # Of what is under way, all may land at once, and it may become known when all departs.
+    # All messages in flight may land at once, and all their departures may become known.
     burst = w.settings.burst + counts.under_way
     return (
         counts.parcels.left < need

@@ -159,7 +159,7 @@ def _find_passing(st: State, head: int) -> int:
         if number != busy and _ports_are_free(st, entry):
             break
         busy, entry = number, long(st.entries[entry].next)
-    if entry == NONE or _heads_all(st, head):  # in this order: few ports tell that some are busy
+    if entry == NONE or _heads_all(st, head):  # in this order: busy ports are found sooner
         return NONE
     while entry != NONE:
         if _can_pass(st, entry):

@@ -1,6 +1,6 @@
 """The typed tables that a run of the network kernel reads and changes.
 
-Words, beside those of :mod:`engine.kernels.messages`: an *entry* is a member's part of a chunk, or
+Terms, in addition to :mod:`engine.kernels.messages`: an *entry* is a member's part of a chunk, or
 a message from point to point; a *parcel* is a message, or a part of one, on its way; a *lane* is
 what a port needs to serve one phase: where packets carry messages it may serve several at once.
 Times are ps.
@@ -27,7 +27,7 @@ COUNTS = record(
     n_messages="i8",
     n_spans="i8",
     sent="i8",  # of the phases in the list ``sending``, those that have begun
-    begun="i8",  # likewise of ``beginning``
+    begun="i8",  # the same of ``beginning``
     overdue="i8",  # whether something would happen after LONGEST
     crowded="i8",  # whether there are more messages than allowed
     under_way="i8",  # messages that something else than links carries
@@ -128,7 +128,7 @@ PORT = record(
     last_message="i4",  # the last one from point to point in it, which go first
     touched="i4",
     strands="i4",  # its own, from here on
-    slots="i4",  # likewise
+    slots="i4",  # its own, from here on
     in_window="i4",
     window=QUEUE,  # of parcels that wait for a place in it
     asked="i8",  # the last step that asked for a place in its window ...
@@ -136,7 +136,7 @@ PORT = record(
 )
 STRAND = record(
     late="i8",
-    received="i8",  # how late what has arrived of a round is
+    received="i8",  # the latest lateness of a round's arrived messages
     port="i4",
     number="i4",
     round="i4",
@@ -160,7 +160,7 @@ ENTRY = record(
     phase="i4",  # that it is in, or queues for: 0 is its chunk's first
     next="i4",  # in a port's queue
 )
-NODE = record(  # what is read of the program's nodes, and what has become of them
+NODE = record(  # the constants and the state of the program's nodes
     duration="i8",
     start="i8",
     end="i8",
@@ -226,7 +226,7 @@ class Clock(NamedTuple):
     agenda: Agenda
     ring: Ints  # events of this instant; a power of two
     counts: Table  # one of COUNTS
-    # Of what is suspended, what was planned may be given up (engine.kernels.network.links):
+    # Plans of suspendable parcels may be cancelled (engine.kernels.network.links):
     plans: Table  # PLAN, two for each parcel, if messages may be suspended
     order: Ints  # of those that are planned (engine.kernels.core.agenda)
     numbers: Longs  # of the events in ``ring``, as they were planned, if messages may be suspended
@@ -260,7 +260,7 @@ class Wires(NamedTuple):
     clock: Clock
     settings: Settings
     links: Table  # LINK
-    flows: Flows  # those of parcels have their numbers
+    flows: Flows  # a parcel's flow has the parcel's number
     messages: Table  # MESSAGE
     parcels: Table  # PARCEL
     ports: Table  # PORT
@@ -269,7 +269,7 @@ class Wires(NamedTuple):
     spans: Table  # SPAN; the place of a port is ~ its number
     crossings: Table  # SUSPENDABLE, of the parcel of the same number, if messages may be suspended
     feeds: Table  # FEED
-    begun: Ints  # what has begun to arrive at each gate: the first FEED, or NONE
+    begun: Ints  # the first FEED that has begun to arrive at each gate, or NONE
 
 
 class State(NamedTuple):

@@ -39,7 +39,7 @@ class TransportGroup(NamedTuple):
 
 
 _ours = TransportGroup(())
-_separate: dict[str, type[Transport]] = {}  # those of plug-ins, by their versions
+_separate: dict[str, type[Transport]] = {}  # transports of plug-ins, by version
 
 
 def compile_together(*ours: type[Transport]) -> None:
@@ -63,7 +63,7 @@ def _hook_by_type(hook: str, ours: tuple[type[Transport], ...]) -> Any:
     """Return a hook that calls the transport given by the type of a run's keys."""
     of_ours = _chain_hooks(hook, ours)
 
-    # What a kernel is made of is told by defaults (engine.fingerprint): of ours, and by the type.
+    # Default arguments are part of the digest of a kernel (engine.fingerprint).
     def chosen(r: Run, flow: int, which: int, of_ours: Any = of_ours) -> None:
         """Run uncompiled; the compiler takes the function below for this name."""
         if "ours" not in (r.keys.dtype.names or ()):

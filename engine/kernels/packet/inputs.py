@@ -92,7 +92,7 @@ class Settings(NamedTuple):
     data_header: int = 48
     ack_size: int = 60
     frame_size: int = 64
-    pauses: bool = True  # whether switches pause who sends; if not, they drop what has no room
+    pauses: bool = True  # whether switches pause senders; if not, they drop packets without room
     trims: bool = False  # or cut its payload, and send the header on in the highest priority
     priorities: int = 1  # of flows; each has its own queues, reserves, headroom and pauses
     ack_priority: int = -1  # of all ACKs; below 0: that of their flow

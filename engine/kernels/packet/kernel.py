@@ -389,7 +389,7 @@ def _note_end(r: Run, flow: int) -> None:
     r.acknowledged[c.n_acknowledged] = flow
     c.n_acknowledged += 1
     if c.n_ended == c.n_flows:
-        stop_if(r, Stop.ARRIVAL)  # what is left, such as timers, is for nobody
+        stop_if(r, Stop.ARRIVAL)  # the remaining events, such as timers, have no effect
     stop_if(r, Stop.ACKNOWLEDGED)
     if not r.settings.after_arrival:
         _release(r, flow)

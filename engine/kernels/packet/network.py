@@ -97,7 +97,7 @@ class Pausing(NamedTuple):
     """A pause that a switch sent to ``port``, because of a packet at the port ``queue``.
 
     Ports are pairs of nodes, from and to.  ``root`` is where the tree of pauses begins: ``queue``
-    itself, or, if that was told to pause, the root of that.
+    itself, or the root of its own pause.
     """
 
     time: int
@@ -258,7 +258,7 @@ class Completed(NamedTuple):
 
     ``arrived``: their last byte has come to the receiver; ``acknowledged``: their sender knows;
     ``departing``: their last byte leaves the sender at the tick ``departures``, which may be yet to
-    come (only the packet kernel tells).
+    come (only in the packet kernel).
     """
 
     time: int  # tick

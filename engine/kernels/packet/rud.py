@@ -10,7 +10,7 @@ receivers give credits (:mod:`.credits`) there is none.
 
 **Ways.**  A sender does not choose ways: it writes an entropy value into each packet, and the
 switches' hash of this value and of the flow selects one of the ways (ECMP).  ACKs and NACKs return
-the value, and so tell which values lead to good ways.
+the value, which shows the values that lead to good ways.
 """
 
 from abc import abstractmethod
@@ -131,8 +131,8 @@ def choose_way(r: Run, flow: int, value: int) -> int:
     return np.int64((x ^ (x >> np.uint64(31))) >> np.uint64(1)) % r.flows[flow].n_ways
 
 
-# What is known of a packet: by the receiver that it has come; by the sender that it is under way
-# or to be sent again, and in the bits above how often it was sent again, up to _OFTEN.
+# Bits of a packet: the receiver sets _COME; the sender sets _OUT (in flight) or _LOST, and counts
+# retransmissions in the bits above, up to _OFTEN.
 _COME, _OUT, _LOST, _AGAIN, _OFTEN = 1, 2, 4, 8, 3
 _BITS = 64  # of the bitmap
 _UNHEARD = 2  # sendings of a packet whose ACK measures no round trip

@@ -19,7 +19,7 @@ compiled, kernel, inlined = _packet.compiled, _packet.kernel, _packet.inlined
 
 FULL = -3  # an outcome of a run beside EMPTY and LATER: enlarge the tables and go on
 # Kinds of packets, those to receivers first.  TRIMMED: data whose payload a switch cut, which a
-# NACK tells the sender; REQUEST: a sender asks for the credit that CREDIT grants.
+# NACK reports to the sender; REQUEST: a sender asks for the credit that CREDIT grants.
 DATA, TRIMMED, REQUEST, ACK, NACK, CREDIT, PAUSE, RESUME = range(8)
 # Kinds of events, in the lowest bits of ``what``; the rest says of which port or flow.
 ARRIVE, SENT, WAKE, START, RETRANSMIT, TIMER = range(6)
@@ -46,8 +46,8 @@ def cache_line_record(fields: dict[str, tuple[Any, int]], n_bytes: int) -> np.dt
     return np.dtype(of)
 
 
-# A row for each priority of a port, the highest first.  The first row has what is the link's: when
-# it is free, its wire and its pause frames, and the bytes that wait for it or were sent.
+# A row for each priority of a port, the highest first.  The first row has the link's state: when it
+# is free, its wire and its pause frames, and the bytes that wait for it or were sent.
 PORT = _line_record(
     # A cache line each: what every packet asks for, ...
     until="i8",  # when it is free
@@ -79,7 +79,7 @@ PORT = _line_record(
     rate="i8",  # bits a second
     back="i4",  # the port at the link's other end, whose packets arrive here
     shift="i1",  # the threshold is the free shared buffer / 2^shift
-    pausing="i1",  # whether the other end was told to pause
+    pausing="i1",  # whether the peer is paused by this port
     first_pair="i8",  # its queue pairs in Run.pairs
     # The rest
     room="i8",  # bytes that may wait in its queue where switches do not pause
@@ -90,7 +90,7 @@ PORT = _line_record(
     wake_number="i8",
     mark_all="i8",  # bytes; everything is marked above
     mark_most="f8",  # the probability of a mark at mark_all
-    # What is reported
+    # Reported
     pauses="i8",
     resumes="i8",
     paused_since="i8",
@@ -98,7 +98,7 @@ PORT = _line_record(
     dropped="i8",  # packets
     trimmed="i8",  # packets
 )
-# What is known of a flow, beside what its transport keeps (:mod:`.registered`).
+# The state of a flow; its transport adds more (:mod:`.tables`).
 FLOW = record(
     # What a network card asks of every queue pair, in one cache line
     size="i8",  # bytes
@@ -145,7 +145,7 @@ PACKET = _line_record(
     rank="i1",  # of its priority
     marked="i1",
     hops="i1",  # how many hops have written their telemetry
-    # Of reliable unordered delivery, and told back by what answers it
+    # Of reliable unordered delivery; the answer returns them
     entropy="u2",
     asks="i1",  # for an ACK at once
     sendings="i1",  # how often it was sent before
@@ -167,14 +167,14 @@ TCP = record(
     una="i4",  # the first that is not acknowledged
     next="i4",  # the first that was never sent
     pipe="i4",  # segments under way
-    lost_upto="i4",  # below, it is known what is lost
+    lost_upto="i4",  # below it, all losses are known
     n_sacked_above="i4",  # from there on
     n_lost="i4",  # that are to be sent again, from
     resend="i4",  # here on
-    recovered_at="i4",  # what is to be acknowledged for a loss to be over
+    recovered_at="i4",  # recovery ends when this segment is acknowledged
     state="i1",
     limited="i1",  # whether the window holds it back
-    # What is reported
+    # Reported
     timeouts="i8",
 )
 # What reliable unordered delivery keeps of a flow (:mod:`.rud`); bytes are with headers.
@@ -189,7 +189,7 @@ RUD = record(
     in_flight="i8",  # bytes
     heard="i8",  # bytes that have come, as ACKs said
     timer="i8",  # the number of its event, or NONE
-    # What the last ACK told, for whoever controls congestion
+    # From the last ACK, for congestion control
     news="i8",  # bytes that have come since the one before
     rtt="i8",  # ticks, or NONE where that cannot be known
     # The receiver's
@@ -204,7 +204,7 @@ RUD = record(
     mask="i4",  # by which the values are shuffled in this turn
     head="i4",  # where the next one that came back unmarked is put, and
     n_fresh="i4",  # how many of those were not used again yet
-    # What is reported
+    # Reported
     resent="i8",  # packets
     timeouts="i8",
 )
@@ -295,16 +295,16 @@ class Run(NamedTuple):
     known: Table  # (flows, HOPS) of HOP: what the sender has last seen
     tcp: Table  # (flows,) of TCP
     blocks: Table  # (flows, SACK_BLOCKS) of BLOCK: what the receiver has out of order
-    sacks: Table  # (packets, SACK_BLOCKS) of BLOCK: what an ACK tells of it
+    sacks: Table  # (packets, SACK_BLOCKS) of BLOCK: the blocks in an ACK
     rud: Table  # (flows,) of RUD, or of UNUSED: by which it is compiled for such runs only
     reports: Table  # (packets,) of REPORT
-    credits: Table  # (flows,) of CREDITS, or of UNUSED, likewise
+    credits: Table  # (flows,) of CREDITS, or of UNUSED, as ``rud``
     turns: Table  # (2 * flows,) of TURN: a flow's among those that want credit, and of the others
     pacers: Table  # (ports,) of PACER
     sent_at: Longs  # when each packet of a flow was last sent, beside Run.segments
     penalties: NDArray[np.uint8]  # (flows * entropies,): turns that a value is passed over
     recycled: NDArray[np.uint16]  # (RECYCLED * flows,): values that came back unmarked
-    segments: NDArray[np.uint8]  # what is known of each flow's, one flow's after another's
+    segments: NDArray[np.uint8]  # bits of each flow's segments, flow by flow
     skips: Ints  # how many sacked segments follow at least, for each
     ways: Table  # of WAY
     routes: Ints  # ports, one way after another, each up to a NONE; ACKs' behind their data's
@@ -317,7 +317,7 @@ class Run(NamedTuple):
     pausings: Table  # of PAUSING
     draws: Floats  # random numbers in [0, 1), in the order of their use
     timers: Longs  # (TIMERS * flows,): the numbers of the events that run them out, or NONE
-    keys: Table  # (1,): by their names, those of the run's transport and TCP's filled in
+    keys: Table  # (1,): by name; the keys of the run's transport and of TCP are filled in
     transport: int  # its number among those that are compiled together
     speaks_tcp: bool
     counts: Table  # (1,) of COUNTS

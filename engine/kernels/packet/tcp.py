@@ -27,9 +27,9 @@ from dimsweep.engine.kernels.packet.state import (
     kernel,
 )
 
-# What is known of a segment: by the receiver that it has come; by the sender the rest.
+# Bits of a segment: the receiver sets _COME, the sender the others.
 _COME, _SACKED, _LOST, _RESENT = 1, 2, 4, 8
-# What the sender recovers from: nothing, losses that ACKs told of, or a time-out.
+# What the sender recovers from: nothing, losses reported by ACKs, or a time-out.
 _OPEN, _RECOVERY, _TIMED_OUT = range(3)
 
 
@@ -41,7 +41,7 @@ class Tcp(Transport):
     """
 
     first_window: float = 10.0  # segments (RFC 6928)
-    duplicates: int = 3  # ACKs or sacked segments that tell of a loss (RFC 5681, RFC 6675)
+    duplicates: int = 3  # ACKs or sacked segments that report a loss (RFC 5681, RFC 6675)
     first_rto: Ticks = 10**12  # before a round trip is known (RFC 6298, 2.1)
     least_rto: Ticks = 10**12  # (RFC 6298, 2.4); operating systems take less
     most_rto: Ticks = 60 * 10**12  # (RFC 6298, 2.5)

@@ -1,25 +1,24 @@
 """Chains: consecutive operators that nothing can interrupt run as one.
 
-Transformers under tensor parallelism compute, exchange, compute, exchange: hundreds of thousands of
-operators that wait for nothing but one another, on a stream and a port that nobody else wants
-meanwhile.  How long that lasts follows from their durations alone, so the phase kernel runs such a
-chain as one operator that computes, and looks into it only to book its class's time.
+Transformers under tensor parallelism alternate computations and collectives: hundreds of thousands
+of operators that wait only for one another, on a stream and a port that no other operator needs
+meanwhile.  Their total time follows from their durations alone.  So the phase kernel runs such a
+chain as one computing operator, and looks inside it only to book the time of its class.
 
-Which operators are links
-    A computation, or a collective within one class over one dimension, is *undisturbed* if every
-    other user of its stream and its port in the class must come before it or after it, as the graph
-    has it.  (A port's queue is its class's own.)  A chain is made of undisturbed operators that
-    stand side by side in the program: all of them follow its first one and precede its last one,
-    and none but these two has to do with any other operator.  Whoever must come before or after one
-    of them must do so for all.  So none of them ever waits for a stream or a port, and nobody waits
-    for theirs: a link starts when the last link that it waits for ends.
+Links
+    A computation, or a collective within one class over one dimension, is *undisturbed* if the
+    graph orders it with every other user of its stream and its port in the class.  (A port's queue
+    belongs to one class.)  A chain consists of adjacent undisturbed operators: all of them follow
+    its first and precede its last one, and only these two have edges to other operators.  So no
+    link waits for a stream or a port, and no other operator waits for theirs: a link starts when
+    its last predecessor ends.
 
-At its ends
-    A chain begins and ends with a computation that takes time.  So what else happens in the
-    instants when it begins and ends meets the same operator as without chains.
+Ends
+    A chain begins and ends with a computation that takes time.  So other events at the instants of
+    its begin and end meet the same operator as without chains.
 
 No time changes by a picosecond, nor does any critical path.  Sums of fractions (bytes sent, shares
-of exposed time) may be rounded otherwise in their last bits.
+of exposed time) may be rounded differently in their last bits.
 
 Chains are found once for all points; :func:`time_chains` times them, and their links, at one.
 """
@@ -72,7 +71,7 @@ def _is_plain(s: Structure) -> bool:
         return False
     if len(nodes) < 2 or shape.n_streams + shape.n_ports > _MOST_RESOURCES:
         return False
-    in_order = (s.following > _sources(s)).all()  # whoever waits stands behind whom it waits for
+    in_order = (s.following > _sources(s)).all()  # each node is behind its predecessors
     return bool(in_order and (np.diff(nodes["cls"]) >= 0).all())
 
 

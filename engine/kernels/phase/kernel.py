@@ -2,34 +2,32 @@
 
 Every class of ranks has streams (one computes, the others are communication streams) and one port
 for each dimension.  A chunk of a collective takes one phase at a time: it queues at the port of
-its next dimension on every member class, starts when it heads all those queues (what waits for
-others is passed over) and all those ports are free, and holds them while the phase's bytes move and
-are reduced.  The latencies of its
-phases pass when it has been through all of them; the collective ends when the last chunk's have.
+its next dimension on every member class, starts when it heads all those queues (blocked chunks are
+passed over) and all those ports are free, and holds them while the phase's bytes move and are
+reduced.  The latencies of its phases pass after the last phase; the collective ends when the
+latencies of its last chunk have passed.
 
 Time goes in rounds: everything that ends at an instant ends together; then the operators that
 became ready join their streams' queues and the chunks that moved on join their ports' queues, both
 in an order that follows from the graphs and never from rank numbers; then idle streams and ports
 start what they can.  That order is why folding alike ranks into classes changes nothing.
 
-A class need not wait for its turn while no other class can feel what it does (NODE's
-``lookahead``): no operator of it waits for other classes, and what ends next lets no such operator
-start.  It then goes on by itself, ahead of the others, as in a conservative parallel simulation
-(Chandy and Misra, 1979).  Each class still does the same things in the same order, so no result
-changes.
+A class may run ahead while its events affect no other class (NODE's ``lookahead``): none of its
+operators waits for other classes, and its next end starts no such operator.  It then proceeds
+alone, as in a conservative parallel simulation (Chandy and Misra, 1979).  Each class still does the
+same things in the same order, so no result changes.
 
-Whatever starts, starts because something ended.  The kernel notes what: the critical predecessor of
-an interval (a phase or a computation) is the one whose end let it start.  Where several ended at
-that instant, it is the one that freed the stream or the port (of a chunk's ports the last
-member's), then the operator's last dependency or the chunk's own phase before.
-engine.kernels.phase.path walks back.
+Every interval (a phase or a computation) starts when another ends.  The kernel records that one as
+its critical predecessor.  Where several end at that instant, it is the one that freed the stream or
+the port (of a chunk's ports the last member's), then the operator's last dependency or the chunk's
+own phase before.  :mod:`engine.kernels.phase.path` follows these records back.
 
-Accesses that share the servers of a memory are served as engine.kernels.core.accounts has it.
+Accesses that share the servers of a memory are served as in :mod:`engine.kernels.core.accounts`.
 
 A program may have several ports into a dimension and several places at a port, and streams that
-start the operator with the lowest key.  What else an extension does in its own
-way are its :class:`~engine.kernels.phase.state.Rules`; the model's own are MODEL.  For each set of
-rules there are entrances (:mod:`engine.kernels.phase.batch`).
+start the operator with the lowest key.  Extensions replace other rules by their
+:class:`~engine.kernels.phase.state.Rules`; the model's rules are MODEL.  Each set of rules has its
+own entry points (:mod:`engine.kernels.phase.batch`).
 """
 
 from typing import Any
@@ -78,7 +76,7 @@ def start_operators(sim: Sim, now: int) -> None:
         stream = st.streams[s.nodes[node].stream]
         idle = stream.node == NONE and stream.head == NONE
         if idle and s.nodes[node].lookahead != Lookahead.NONE:
-            # Nothing is before it, and nobody else can tell in which order such nodes start.
+            # Nothing is before it, and the order in which such nodes start has no effect.
             _take_stream(sim, stream, node, now)
             continue
         _enqueue(sim, stream, node)

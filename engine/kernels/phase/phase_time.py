@@ -24,7 +24,7 @@ PHASE = record(
     steps="i4",  # its PHASE_STEPS; ~form for a transfer from point to point
     entrance="i4",  # of such a transfer's target in ``dim``, or NONE
     duration="i8",
-    hold="i8",  # of its ports: all of it, or what is no latency or delay
+    hold="i8",  # of its ports: all of it, or without latencies and delays
     late="i8",  # what no port is held for, of this phase and those before it
     n_bytes="f8",  # held on entering the phase
     size="i8",  # the same in whole bytes, which ``smallest_first`` compares
@@ -193,7 +193,7 @@ def _time_chunk(sim: Any, f: int, at: int, copies: int) -> float:
         chosen = use.scatter if up else use.gather
         i += 1
         if kind == CollectiveKind.ALL_REDUCE and i == n and use.fused >= 0:
-            chosen = use.fused  # in the place of this reduce-scatter and the next all-gather
+            chosen = use.fused  # instead of this reduce-scatter and the next all-gather
             i += 1
         phase = out.phases[at]
         phase.dim, phase.port = use.dim, use.dim * (s.shape.n_ports // s.shape.n_dims)

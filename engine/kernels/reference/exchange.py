@@ -200,8 +200,8 @@ class _Inbox:
     def __init__(self, clock: Clock, *, asks: bool) -> None:
         self._clock, self._asks = clock, asks
         self._early: defaultdict[int, deque[int]] = defaultdict(deque)  # of each sender
-        self._missing: Counter[int] = Counter()  # likewise
-        self._held: defaultdict[int, deque[Callable[[], None]]] = defaultdict(deque)  # likewise
+        self._missing: Counter[int] = Counter()  # by sender
+        self._held: defaultdict[int, deque[Callable[[], None]]] = defaultdict(deque)  # by sender
         self._asked: set[int] = set()  # of whom nothing is on its way
         self._asked_late = 0
         self._latest = 0  # of those that are taken

@@ -7,8 +7,8 @@ it takes
 
     k * latency + S/b + (k - 1) * min(P, S)/b
 
-Latencies are counted apart from the bytes: what travels is the bytes, and whoever gets a message is
-told how late it is, which is the sum of its links' latencies.  So no link is idle because a latency
+Latencies are counted apart from the bytes: bytes travel, and each message arrives
+with its lateness, the sum of its links' latencies.  So no link is idle because a latency
 passes (:mod:`engine.kernels.reference.ports` says why).  A window and a buffer know the whole way:
 a message counts in them until its latency has passed, too.
 

@@ -2,7 +2,7 @@
 
 Links of our own take whole messages (:mod:`engine.kernels.reference.links`), or another kernel
 moves them as flows or packets, in step with the clock: the clock goes on to the next thing that
-happens here, but first the carrier goes on to that time; what is through earlier happens first.
+happens here, but first the carrier advances to that time; earlier arrivals happen first.
 This is all that this room knows of carriers.
 """
 
@@ -82,7 +82,7 @@ class Transport(ABC):
     On an interconnect the ``plan`` has the NPUs of the ranks.
     """
 
-    latency_passes_on_the_way = False  # else whoever gets a message is told how late it is
+    latency_passes_on_the_way = False  # else each message arrives with its lateness
 
     def __init__(
         self, clock: Clock, network: Network, model: NetworkModel, plan: InterconnectPlan | None

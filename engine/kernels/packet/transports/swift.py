@@ -86,5 +86,5 @@ def _apply(r: Run, flow: int, rtt: int) -> None:
         f.allowed = int(window * payload)
         f.rate = f.line_rate
         return
-    f.allowed = 1  # what is under way stops the next packet
+    f.allowed = 1  # a packet in flight stops the next one
     f.rate = min(max(int(window * payload * 8 * r.settings.ticks / rtt), 1), f.line_rate)

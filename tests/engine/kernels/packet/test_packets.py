@@ -338,7 +338,9 @@ def test_a_tree_of_pauses_has_its_root_where_packets_wait() -> None:
     assert len(run.pausings) == run.pauses
 
 
-_CIRCLE = r"flows: 6 flows never end .*: the ports (1\d - 1\d, ){2}1\d - 1\d are paused .* a deadlock"
+_CIRCLE = (
+    r"flows: 6 flows never end .*: the ports (1\d - 1\d, ){2}1\d - 1\d are paused .* a deadlock"
+)
 
 
 def test_a_circle_of_full_buffers_is_found_and_named() -> None:
