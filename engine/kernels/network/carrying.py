@@ -1,13 +1,12 @@
 """Carriers of messages: links, one message at a time, or flows or packets, which share links.
 
-A carrier is three functions (:class:`Carrying`).  All carriers are compiled into one kernel, which
-asks at run time whose turn it is: by type there would be three kernels, each of which takes as long
-to compile as this one.
+A carrier is three functions (:class:`CarrierFunctions`).  All carriers are compiled into one
+kernel, which selects one at run time: separate kernels would triple the time to compile.
 
-See :mod:`engine.kernels.reference.transport` for the model.  The flow of a parcel has the parcel's
-number.  The packet kernel and the network kernel take turns, one instant each: the packet kernel
-takes in together what the network kernel sends in an instant, and continues until a message arrives
-or leaves its sender, or until the network kernel's next event.
+:mod:`engine.kernels.reference.transport` describes the model.  The flow of a parcel has the
+parcel's number.  The packet kernel and the network kernel take turns, one instant each: the packet
+kernel adds all messages that the network kernel sends in an instant, and advances until a message
+arrives or leaves its sender, or until the network kernel's next event.
 """
 
 import math

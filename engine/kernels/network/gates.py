@@ -1,7 +1,9 @@
 """Cascades: messages over one link each that trigger each other at gates.
 
-When all that a gate expects has begun to arrive, it launches what goes on from there.  What ranks
-load and store goes piece by piece (:mod:`engine.kernels.reference.operators`).
+These are messages of reductions by switches, and pieces from and to the I/O controllers at an
+interconnect's edge (:mod:`engine.kernels.messages.routes`).  When all messages that a gate expects
+have begun to arrive, it sends its launches.  Loads and stores are sent piece by piece
+(:mod:`engine.kernels.reference.operators`).
 """
 
 from dimsweep.engine.compiler import kernel

@@ -1,12 +1,12 @@
 """Parcels on links: one at a time, first in, first out, or suspended for another.
 
-See :mod:`engine.kernels.reference.links` for the model; the order of events is the order of the
-SimPy resources there: a parcel that asks for a free link, for room or for a place in a window gets
-it at the end of what this instant has planned so far, and so does the next one after a release.
+:mod:`engine.kernels.reference.links` describes the model.  Events have the order of the SimPy
+resources there: a parcel that requests a free link, room or a place in a window gets it after all
+events planned so far for this instant, and so does the next parcel after a release.
 
-**Suspension.**  A message that may be suspended is another parcel on each of its links, since it
-may wait for two of them at once.  Parcels *feed* those further on; when a parcel is planned anew,
-so are the parcels that it feeds.
+**Suspension.**  A message that may be suspended is a separate parcel on each of its links, since it
+may wait for two of them at once.  Parcels *feed* the parcels on later links; when a parcel is
+replanned, so are the parcels that it feeds.
 """
 
 import math

@@ -1,12 +1,12 @@
 """The exchange of one phase of one chunk, message by message, among the members of a line.
 
-Each member goes its own way: it works through its strands (:mod:`engine.collective.rounds`) as
-messages arrive, and has finished when it has received everything and its own messages have left.
+Each member works through its strands (:mod:`engine.collective.rounds`) as messages arrive, and
+finishes when it has received everything and its own messages have left.
 
-Work and latencies are counted apart: a member sends a round when the bytes that it waits for are
-there and reduced, as if their latency took no time, and knows how *late* it really is: by the
-latencies and endpoint delays of the longest chain of messages behind it, of its chunk's earlier
-phases too.
+Bytes and latencies are counted separately.  A member sends a round when the bytes that it waits for
+have arrived and are reduced, as if their latency were zero, and counts how *late* it is: the sum of
+the latencies and endpoint delays along the longest chain of messages before it, including its
+chunk's earlier phases.
 """
 
 from collections import Counter, defaultdict, deque

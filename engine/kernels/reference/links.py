@@ -162,10 +162,11 @@ class FarEnd(Enum):
 class Crossing:
     """A message on a link; it starts when it is created.
 
-    Its last byte comes when those of all ``feeds`` have (none: it is there).  ``left`` is called
-    when its last byte is on the link; ``passed``, with this, when the ``far_end`` may pass it on,
-    or has taken it in.  ``end`` is when its last byte is on the link, as planned: None before it
-    has the link, and while it, or what feeds it, is suspended.  The link's latency is left out.
+    Its last byte arrives after the last bytes of all ``feeds`` (none: it has arrived).  ``left`` is
+    called when its last byte is on the link; ``passed``, with the crossing, when the ``far_end``
+    may pass it on or has received it.  ``end`` is the planned time of its last byte on the link:
+    None before it holds the link, and while it or a feed is suspended.  The link's latency is not
+    included.
     """
 
     def __init__(

@@ -41,8 +41,8 @@ class _Part:
 class Flows:
     """The flows of a program with one class per rank.
 
-    ``submit`` queues a job; ``done(flow, rank)`` is called when a rank has done its part of a flow:
-    when the last of its chunks is through and the latencies behind it have passed.
+    ``submit`` queues a job; ``done(flow, rank)`` is called when a rank has finished its part of a
+    flow: after the last of its chunks and the latencies behind it.
     """
 
     def __init__(

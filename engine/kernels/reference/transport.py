@@ -1,9 +1,8 @@
 """Transport of messages from rank to rank: one interface for all carriers.
 
-Links of our own take whole messages (:mod:`engine.kernels.reference.links`), or another kernel
-moves them as flows or packets, in step with the clock: the clock goes on to the next thing that
-happens here, but first the carrier advances to that time; earlier arrivals happen first.
-This is all that this room knows of carriers.
+Links take whole messages (:mod:`engine.kernels.reference.links`), or another kernel moves the
+messages as flows or packets, in step with the clock: before the clock advances to its next event,
+the carrier advances to that time, and earlier arrivals happen first.
 """
 
 import math
@@ -32,10 +31,10 @@ from dimsweep.engine.network.interconnect import InterconnectPlan
 class Message(NamedTuple):
     """Bytes in flight, and the name under which they are recorded.
 
-    On an interconnect messages of a lower ``order`` go first, by their precedence and then by who
-    began first, and in packets those of a lower precedence (:mod:`engine.kernels.messages.phases`).
-    Where the interconnect ``preempts``, a message makes way at once for those of a lower
-    precedence, else between the pieces of a collective.
+    On an interconnect, messages of a lower ``order`` go first: by precedence, then by the start of
+    their strand.  In packets only the precedence counts (:mod:`engine.kernels.messages.phases`).
+    Where the interconnect ``preempts``, a message is suspended at once for one of a lower
+    precedence; otherwise the order applies between the pieces of a collective.
     """
 
     n_bytes: float
@@ -46,9 +45,9 @@ class Message(NamedTuple):
 class Sending(NamedTuple):
     """A message from rank to rank, and the callbacks for its departure and arrival.
 
-    It leaves by the port into ``dim``; ``way`` chooses between two equally short routes.  ``left``
-    is called when its last byte is on the first link (or, of a flow, when it is through),
-    ``arrived`` when it is there, with the ps of latency that are still to pass.
+    It leaves by the port into ``dim``; ``way`` chooses between equally short routes.  ``left`` is
+    called when its last byte is on the first link (or, of a flow, when all bytes are sent),
+    ``arrived`` when all bytes have arrived, with the latency (ps) that has not passed yet.
     """
 
     message: Message
@@ -63,9 +62,9 @@ class Sending(NamedTuple):
 class Switched(NamedTuple):
     """Messages that a switch, or a tree of switches, reduces or multicasts.
 
-    Every source sends ``up``; the switch reduces what it gets as it comes, or multicasts what a
-    single source sends, and ``down`` goes to each target.  ``left`` is called with each source,
-    ``arrived`` with each target and the ps of latency that are still to pass.
+    Every source sends ``up``; the switch reduces the bytes as they arrive, or multicasts those of a
+    single source, and ``down`` goes to each target.  ``left`` is called with each source,
+    ``arrived`` with each target and the latency (ps) that has not passed yet.
     """
 
     sources: Sequence[int]
