@@ -28,7 +28,7 @@ from tests.support.programs import (
     uneven,
 )
 
-_NO_REDUCTION = r".*(share no switch that|switches that reduce take whole messages).*"
+_NO_REDUCTION = r".*(share no switch that|flows and packets cannot be reduced by switches).*"
 PROGRAMS = (training, tangles, uneven, pipelines)
 
 

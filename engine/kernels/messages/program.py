@@ -268,8 +268,8 @@ def check_network(program: Program, fidelity: Fidelity) -> None:
     network = network_of(program)
     if fidelity is Fidelity.PHASE and not is_product(network, program.communication.topology):
         raise DimsweepError(
-            f"the network is no product of {program.communication.topology.name}, and phases know"
-            " dimensions only",
+            f"the network is not the product of {program.communication.topology.name}, and phases "
+            "model dimensions only",
             where="fidelity",
             code="unsupported",
             hint=f"use fidelity={Fidelity.FLOW.value}, which takes any network",
