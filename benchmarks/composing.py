@@ -7,9 +7,9 @@ from functools import partial
 from time import process_time
 
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.config.composition import compose_whole
-from dimsweep.sweeper.config.overrides import read
-from dimsweep.sweeper.places import groups
+from dimsweep.sweeper.config.composition import compose_with_hydra
+from dimsweep.sweeper.config.overrides import read_override
+from dimsweep.sweeper.places import list_groups
 from dimsweep.sweeper.questions.split.grid import Grid
 from dimsweep.sweeper.simulation.program import build_program
 
@@ -19,13 +19,13 @@ _MODELS = ("llama3_8b", "llama3_70b", "llama3_405b", "gpt3_175b", "mixtral_8x22b
 
 def main() -> None:
     """Print the CPU time of a cell, by what it differs in from cells before it."""
-    chips = groups()["npu"]
+    chips = list_groups()["npu"]
     compose(_STUDY)  # Hydra's plug-ins and the files of the defaults
     first, *others = [[f"workload={m}", f"npu={c}"] for m, c in zip(_MODELS, chips, strict=False)]
     compose(first)
     gc.collect()
     gc.freeze()  # as in a driver, whose modules were looked at by the collector before
-    whole = [partial(compose_whole, list(map(read, each))) for each in others]
+    whole = [partial(compose_with_hydra, list(map(read_override, each))) for each in others]
     hydras = _print_median("Hydra alone, two options", whole)
     _print_median(
         "compose two options not seen before", [partial(compose, o) for o in others], hydras

@@ -14,7 +14,7 @@ def searched(plan: StudyPlan) -> tuple[Proof, float]:
     """The proof of a study's search, and the seconds of one core that it took."""
     start = time.process_time()
     inline = {"executor.mode": "inline", "executor.timeout": None, "executor.memory": None}
-    sweep(plan, make_executor(plan.config.changed(inline), [], plan.schema))
+    sweep(plan, make_executor(plan.config.with_values(inline), [], plan.schema))
     took = time.process_time() - start
     proof = read_study(plan.folder).proof
     assert proof is not None

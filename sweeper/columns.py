@@ -24,18 +24,18 @@ from dimsweep.sweeper.table import Table
 _JOINT = re.compile(r"(?<!\d) +|(?<=\d) +(?![A-Za-z%])|(?<=_)(?=\w)|(?<=[A-Za-z]{2}\.)(?=[A-Za-z])")
 
 
-def pieces(line: str) -> list[str]:
+def split_line(line: str) -> list[str]:
     """Split a line where it may be broken; each piece has the spaces that follow it."""
     ends = [match.end() for match in _JOINT.finditer(line)]
     return [line[a:b] for a, b in zip([0, *ends], [*ends, len(line)], strict=True) if b > a]
 
 
-def broken(text: str, width: int) -> str:
+def wrap_text(text: str, width: int) -> str:
     """Break a text into lines of at most ``width`` cells, between pieces where these fit."""
     lines = list[str]()
     for given in text.split("\n"):
         lines.append("")
-        for piece in pieces(given):
+        for piece in split_line(given):
             if lines[-1] and cell_len((lines[-1] + piece).rstrip()) > width:
                 lines.append("")
             *full, rest = chop_cells(lines[-1] + piece.rstrip(), width) or [""]
@@ -44,7 +44,7 @@ def broken(text: str, width: int) -> str:
 
 
 @dataclass(frozen=True)
-class Columns:
+class TerminalTable:
     """A table in a terminal.  ``look``: arguments of rich's Table."""
 
     table: Table
@@ -58,29 +58,31 @@ class Columns:
             yield Text(self.table.title, style="table.title")
         heads = [[head] for head in self.table.columns]
         cells = [[row[d] for row in self.table.rows if d < len(row)] for d in range(len(heads))]
-        least = [_longest(pieces, head + own) for head, own in zip(heads, cells, strict=True)]
+        least = [
+            _longest_part(split_line, head + own) for head, own in zip(heads, cells, strict=True)
+        ]
         room = options.max_width - self._beside(console, options, len(least))
         if sum(least) > room:  # names leave half of the width to the numbers
             own = least[:names]
             if names > 1 and sum(own) > room // 2:
                 yield from self._in_one().__rich_console__(console, options)
                 return
-            least[:names] = _shared(own, own, room // 2)
+            least[:names] = _share_width(own, own, room // 2)
         # Heads are broken before names and numbers are.
-        wanted = [[_longest(_whole, own) for own in kind] for kind in (cells, heads)]
+        wanted = [[_longest_part(_keep_line, own) for own in kind] for kind in (cells, heads)]
         shown = self._columns_that_fit(console, options, least)
         room = options.max_width - self._beside(console, options, len(shown))
         widths = [least[d] for d in shown]
         for most in wanted:
-            widths = _shared(widths, [most[d] for d in shown], room)
+            widths = _share_width(widths, [most[d] for d in shown], room)
         yield self._block(shown, widths)
         dropped = [d for d in range(len(least)) if d not in shown]
         if dropped:
             heads_dropped = ", ".join(" ".join(self.table.columns[d].split()) for d in dropped)
             text = f"columns not shown for lack of width: {heads_dropped}"
-            yield Text(broken(text, options.max_width), style="dim")
+            yield Text(wrap_text(text, options.max_width), style="dim")
 
-    def _in_one(self) -> "Columns":
+    def _in_one(self) -> "TerminalTable":
         """Join all names in one column."""
         table, n = self.table, self.table.n_names
         names = [
@@ -112,7 +114,7 @@ class Columns:
 
     def _beside(self, console: Console, options: ConsoleOptions, n: int) -> int:
         """Return the cells of a line that are between ``n`` columns and beside them."""
-        empty = Columns(Table("", [""] * n, ()), self.look)._block(range(n), [1] * n)
+        empty = TerminalTable(Table("", [""] * n, ()), self.look)._block(range(n), [1] * n)
         return Measurement.get(console, options.update(width=10_000), empty).maximum - n
 
     def _block(self, shown: Sequence[int], widths: Sequence[int]) -> RichTable:
@@ -120,27 +122,27 @@ class Columns:
         made = RichTable(show_header=any(self.table.columns), **self.look)
         for d, width in zip(shown, widths, strict=True):
             # Texts are Text, since brackets in a name are not markup.
-            head = Text(broken(self.table.columns[d], width))
+            head = Text(wrap_text(self.table.columns[d], width))
             made.add_column(
                 head, justify="left" if d < self.table.n_names else "right", width=width
             )
         for row in self.table.rows:
             cells = [row[d] if d < len(row) else "" for d in shown]
-            made.add_row(*map(Text, map(broken, cells, widths)))
+            made.add_row(*map(Text, map(wrap_text, cells, widths)))
         return made
 
 
-def _whole(line: str) -> list[str]:
+def _keep_line(line: str) -> list[str]:
     return [line]
 
 
-def _longest(parts: Callable[[str], list[str]], texts: Sequence[str]) -> int:
+def _longest_part(parts: Callable[[str], list[str]], texts: Sequence[str]) -> int:
     """Return the cells of the longest part of any line, at least one."""
     found = [part for text in texts for line in text.split("\n") for part in parts(line)]
     return max((cell_len(part.rstrip()) for part in found), default=1) or 1
 
 
-def _shared(least: Sequence[int], most: Sequence[int], room: int) -> list[int]:
+def _share_width(least: Sequence[int], most: Sequence[int], room: int) -> list[int]:
     """Return widths of columns. Room beyond the least goes to the narrowest first, and no column
     becomes wider than its content; where the least is too much, the widest lose first."""
     widths = list(least)

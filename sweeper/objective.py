@@ -98,7 +98,7 @@ class Objective:
         USD for performance per cost). The function is its own inverse."""
         return 1 / value if self.maximised else value
 
-    def of(self, row: Any) -> float:
+    def value(self, row: Any) -> float:
         """Return the value in a row (a mapping of columns), in the unit of the column."""
         return float(row[self.column])
 
@@ -109,7 +109,7 @@ class Objective:
         return own | {"unit": vars(self.unit) if isinstance(self.unit, units.Unit) else self.unit}
 
     @classmethod
-    def of_plain(cls, plain: Mapping[str, Any]) -> Self:
+    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
         """Return the objective of :meth:`plain`; it shows a value in its unit."""
         unit: Any = plain["unit"]
         unit = units.Unit(**unit) if isinstance(unit, Mapping) else unit
@@ -303,12 +303,12 @@ OBJECTIVES: Registry[Objective] = Registry(
     },
 )
 
-_OURS = frozenset(OBJECTIVES)
+_BUILT_IN = frozenset(OBJECTIVES)
 
 
-def of_plugins(objectives: Sequence[Objective]) -> dict[str, dict[str, Any]]:
+def plugin_objectives(objectives: Sequence[Objective]) -> dict[str, dict[str, Any]]:
     """Return the JSON of objectives of plug-ins, so that rows can be read without the plug-ins."""
-    return {each.name: each.plain() for each in objectives if each.name not in _OURS}
+    return {each.name: each.plain() for each in objectives if each.name not in _BUILT_IN}
 
 
 def parse_objectives(value: Any) -> tuple[Objective, ...]:

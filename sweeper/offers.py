@@ -12,7 +12,7 @@ from typing import Any
 _ROOM = "dimsweep.sweeper.extensions"
 
 
-def offered(kind: str) -> dict[str, Any]:
+def find_offers(kind: str) -> dict[str, Any]:
     """Return what extensions offer of a kind, by name, with whole targets."""
     return {name: each for own in _extensions() for name, each in own.get(kind, {}).items()}
 
@@ -23,9 +23,9 @@ def load_target(target: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def load_offered(kind: str) -> dict[str, Any]:
+def load_offers(kind: str) -> dict[str, Any]:
     """Return the imported objects that extensions offer of a kind, by name."""
-    return {name: load_target(target) for name, target in offered(kind).items()}
+    return {name: load_target(target) for name, target in find_offers(kind).items()}
 
 
 @cache
@@ -37,14 +37,14 @@ def _extensions() -> tuple[dict[str, dict[str, Any]], ...]:
         offers = import_module(module).OFFERS
         found.append(
             {
-                kind: {key: _whole(module, each) for key, each in own.items()}
+                kind: {key: _qualify(module, each) for key, each in own.items()}
                 for kind, own in offers.items()
             }
         )
     return tuple(found)
 
 
-def _whole(module: str, offer: Any) -> Any:
+def _qualify(module: str, offer: Any) -> Any:
     """Return an offer with its target below ``module``."""
     if isinstance(offer, str):
         return f"{module}.{offer}"

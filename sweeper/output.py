@@ -14,13 +14,13 @@ def write_file(path: str | Path, what: str, content: bytes) -> Path:
     Raises :class:`DimsweepError` that names the file if it cannot be written.
     """
     file = Path(path)
-    with writing(file, what) as opened:
+    with writing_file(file, what) as opened:
         opened.write(content)
     return file
 
 
 @contextmanager
-def writing(path: str | Path, what: str) -> Iterator[BinaryIO]:
+def writing_file(path: str | Path, what: str) -> Iterator[BinaryIO]:
     """A file for content that is written bit by bit; raises likewise."""
     with accessing(path, f"{what} cannot be written"), Path(path).open("wb") as file:
         yield file

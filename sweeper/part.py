@@ -41,13 +41,13 @@ from dimsweep.engine.settings import Bounds, Setting, list_meanings, list_settin
 Quantity = units.Quantity
 Duration = units.Duration
 Bits = units.Bits
-key = prefixing_errors  # `with key("npu"):` puts "npu" in front of the place of an error
+naming_key = prefixing_errors  # `with key("npu"):` puts "npu" in front of the place of an error
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
 
 
-def teaching(check: Callable[_P, _T]) -> Callable[_P, _T]:
+def preserve_errors(check: Callable[_P, _T]) -> Callable[_P, _T]:
     """Wrap a Pydantic validator so that its :class:`DimsweepError` arrives as it is."""
 
     @wraps(check)
@@ -60,7 +60,7 @@ def teaching(check: Callable[_P, _T]) -> Callable[_P, _T]:
     return checked
 
 
-class Within(Bounds):
+class KeyBounds(Bounds):
     """The bounds of a key's numbers: ``Annotated[Whole, Within(at_least=2)]``."""
 
     def __get_pydantic_core_schema__(
@@ -71,25 +71,25 @@ class Within(Bounds):
             return value
 
         return core_schema.no_info_after_validator_function(
-            teaching(refuse_outside), handler(source)
+            preserve_errors(refuse_outside), handler(source)
         )
 
 
-Whole = Annotated[int, Strict()]  # not true, not 1.0, not "1"
+WholeNumber = Annotated[int, Strict()]  # not true, not 1.0, not "1"
 Flag = Annotated[bool, Strict()]
 Number = Annotated[float, Strict()]
-Count = Annotated[Whole, Within(at_least=1)]
-Index = Annotated[Whole, Within(at_least=0)]
+CountKey = Annotated[WholeNumber, KeyBounds(at_least=1)]
+IndexKey = Annotated[WholeNumber, KeyBounds(at_least=0)]
 
 
-class _NamesFile:
+class _FileNameMark:
     """The mark of a key whose value is the name of a file that is read."""
 
 
-File = Annotated[str, _NamesFile()]
+FileName = Annotated[str, _FileNameMark()]
 
 
-def taking(what: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
+def describe_values(what: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
     """Note on a parser which values it takes, for the tables of keys."""
 
     def note(parse: Callable[_P, _T]) -> Callable[_P, _T]:
@@ -99,7 +99,7 @@ def taking(what: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
     return note
 
 
-class Parsed:
+class ValueParser:
     """The type of a field whose value ``parse`` makes of what is written, and ``write`` writes.
 
     ``parse`` raises :class:`DimsweepError`; it is not called for a value that was parsed before.
@@ -113,19 +113,19 @@ class Parsed:
         choices: Iterable[str] = (),
         takes: str = "",
     ) -> None:
-        self.parse, self._write = parse, write or written
+        self.parse, self._write = parse, write or to_plain
         # A registry's names are those that it has when they are asked for.
         self.takes = takes or getattr(parse, "takes", "")
         self.choices = choices if isinstance(choices, Mapping) else tuple(choices)
 
     def __get_pydantic_core_schema__(self, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(
-            teaching(self.parse),
+            preserve_errors(self.parse),
             serialization=core_schema.plain_serializer_function_ser_schema(self._write),
         )
 
 
-def written(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """A parsed value as plain data, the way it was written."""
     if isinstance(value, units.Written):
         return value.text
@@ -134,39 +134,39 @@ def written(value: Any) -> Any:
     if isinstance(value, Enum):
         return str(value)
     if isinstance(value, Mapping):
-        return {key: written(each) for key, each in value.items()}
+        return {key: to_plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [written(each) for each in value]
+        return [to_plain(each) for each in value]
     if isinstance(value, frozenset):
-        return sorted(written(each) for each in value)
+        return sorted(to_plain(each) for each in value)
     return value
 
 
-def quantity(unit: units.Unit, *, zero: bool = False) -> Callable[[Any], Quantity]:
+def quantity_parser(unit: units.Unit, *, zero: bool = False) -> Callable[[Any], Quantity]:
     """A parser of quantities in ``unit``; zero is refused unless ``zero`` allows it."""
 
     def parse(value: Any) -> Quantity:
         text = value.text if isinstance(value, Quantity) else value
         return Quantity(units.parse(text, unit, zero=zero), text)
 
-    return taking(f"{unit.kind}, such as {unit.examples}")(parse)
+    return describe_values(f"{unit.kind}, such as {unit.examples}")(parse)
 
 
-@taking(f"time, such as {units.TIME.examples}")
-def duration(value: Any) -> Duration:
+@describe_values(f"time, such as {units.TIME.examples}")
+def parse_duration(value: Any) -> Duration:
     """A time such as ``"1.7 us"``."""
     text = value.text if isinstance(value, Duration) else value
     return Duration(units.parse_time(text), text)
 
 
-@taking("rate, such as 100 Gb/s")
-def bits(value: Any) -> Bits:
+@describe_values("rate, such as 100 Gb/s")
+def parse_bit_rate(value: Any) -> Bits:
     """A rate such as ``"50 Mb/s"``."""
     text = value.text if isinstance(value, Bits) else value
     return Bits(round(8 * units.parse(text, units.BANDWIDTH, zero=True)), text)
 
 
-def one_of(value: Any, known: Iterable[object]) -> str:
+def parse_name(value: Any, known: Iterable[object]) -> str:
     """The text of a value that is one of the ``known`` names or members, of which a number is no
     name; raises :class:`DimsweepError` for any other."""
     names = list(map(str, known))
@@ -176,18 +176,20 @@ def one_of(value: Any, known: Iterable[object]) -> str:
     return str(value)
 
 
-def named(kind: Callable[[Any], _T], names: Iterable[object] | None = None) -> Callable[[Any], _T]:
+def member_parser(
+    kind: Callable[[Any], _T], names: Iterable[object] | None = None
+) -> Callable[[Any], _T]:
     """A parser of members of an enumeration, by their names in text: all, or these ``names``."""
     known: Any = kind if names is None else names
-    return lambda value: kind(one_of(value, known))
+    return lambda value: kind(parse_name(value, known))
 
 
-def member(kind: type[_T]) -> Parsed:
+def member_type(kind: type[_T]) -> ValueParser:
     """The type of a field that holds a member of an enumeration, by its name in text."""
-    return Parsed(named(kind), choices=map(str, kind))  # type: ignore[call-overload]
+    return ValueParser(member_parser(kind), choices=map(str, kind))  # type: ignore[call-overload]
 
 
-def one_or_each(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def list_parser(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A parser of one value for all dimensions, or of a list with one for each (a tuple)."""
 
     def parse_all(value: Any) -> Any:
@@ -195,15 +197,15 @@ def one_or_each(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
             return parse(value)
         parsed = []
         for i, each in enumerate(value):
-            with key(f"[{i}]"):
+            with naming_key(f"[{i}]"):
                 parsed.append(parse(each))
         return tuple(parsed)
 
     takes = getattr(parse, "takes", "")
-    return taking(f"{takes}; one for all, or a list")(parse_all) if takes else parse_all
+    return describe_values(f"{takes}; one for all, or a list")(parse_all) if takes else parse_all
 
 
-def per_dimension(value: Any, n: int, where: str) -> tuple[Any, ...]:
+def expand_per_dimension(value: Any, n: int, where: str) -> tuple[Any, ...]:
     """``value``, one or a tuple, as a tuple of ``n``; ``where`` is its key."""
     if not isinstance(value, tuple):
         return (value,) * n
@@ -214,31 +216,31 @@ def per_dimension(value: Any, n: int, where: str) -> tuple[Any, ...]:
     return value
 
 
-BANDWIDTH, BYTES, RATE = (
-    quantity(unit) for unit in (units.BANDWIDTH, units.BYTES, units.COMPUTE_RATE)
+parse_bandwidth, parse_bytes, parse_compute_rate = (
+    quantity_parser(unit) for unit in (units.BANDWIDTH, units.BYTES, units.COMPUTE_RATE)
 )
-Bandwidth = Annotated[Quantity, Parsed(BANDWIDTH)]
-Bytes = Annotated[Quantity, Parsed(BYTES)]
-BytesOrNone = Annotated[Quantity, Parsed(quantity(units.BYTES, zero=True))]
-ComputeRate = Annotated[Quantity, Parsed(RATE)]
-Operations = Annotated[Quantity, Parsed(quantity(units.COMPUTE))]
-Frequency = Annotated[Quantity, Parsed(quantity(units.FREQUENCY))]
-Seconds = Annotated[Quantity, Parsed(quantity(units.LONG_TIME))]
-Money = Annotated[Quantity, Parsed(quantity(units.MONEY))]
-MoneyOrNone = Annotated[Quantity, Parsed(quantity(units.MONEY, zero=True))]
-Power = Annotated[Quantity, Parsed(quantity(units.POWER, zero=True))]
-PowerPerBandwidth = Annotated[Quantity, Parsed(quantity(units.POWER_PER_BANDWIDTH))]
-PriceOfEnergy = Annotated[Quantity, Parsed(quantity(units.PRICE_OF_ENERGY, zero=True))]
-Time = Annotated[Duration, Parsed(duration)]
-BitRate = Annotated[Bits, Parsed(bits)]
-Bandwidths = Annotated[Quantity | tuple[Quantity, ...], Parsed(one_or_each(BANDWIDTH))]
-Times = Annotated[Duration | tuple[Duration, ...], Parsed(one_or_each(duration))]
+Bandwidth = Annotated[Quantity, ValueParser(parse_bandwidth)]
+Bytes = Annotated[Quantity, ValueParser(parse_bytes)]
+BytesOrNone = Annotated[Quantity, ValueParser(quantity_parser(units.BYTES, zero=True))]
+ComputeRate = Annotated[Quantity, ValueParser(parse_compute_rate)]
+Operations = Annotated[Quantity, ValueParser(quantity_parser(units.COMPUTE))]
+Frequency = Annotated[Quantity, ValueParser(quantity_parser(units.FREQUENCY))]
+Seconds = Annotated[Quantity, ValueParser(quantity_parser(units.LONG_TIME))]
+Money = Annotated[Quantity, ValueParser(quantity_parser(units.MONEY))]
+MoneyOrNone = Annotated[Quantity, ValueParser(quantity_parser(units.MONEY, zero=True))]
+Power = Annotated[Quantity, ValueParser(quantity_parser(units.POWER, zero=True))]
+PowerPerBandwidth = Annotated[Quantity, ValueParser(quantity_parser(units.POWER_PER_BANDWIDTH))]
+PriceOfEnergy = Annotated[Quantity, ValueParser(quantity_parser(units.PRICE_OF_ENERGY, zero=True))]
+Time = Annotated[Duration, ValueParser(parse_duration)]
+BitRate = Annotated[Bits, ValueParser(parse_bit_rate)]
+Bandwidths = Annotated[Quantity | tuple[Quantity, ...], ValueParser(list_parser(parse_bandwidth))]
+Times = Annotated[Duration | tuple[Duration, ...], ValueParser(list_parser(parse_duration))]
 
 
 _LEAVES = (str, int, float, type(None))  # what most of a configuration is
 
 
-def walk(node: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+def walk_values(node: Any, place: str = "") -> Iterator[tuple[str, Any]]:
     """All that is in plain data, with its dotted key; mappings and lists before what is in them."""
     pairs: Iterable[tuple[str, Any]] = ()
     if isinstance(node, Mapping):
@@ -248,12 +250,12 @@ def walk(node: Any, place: str = "") -> Iterator[tuple[str, Any]]:
     for inner, each in pairs:
         yield inner, each
         if not isinstance(each, _LEAVES):
-            yield from walk(each, inner)
+            yield from walk_values(each, inner)
 
 
-def keys_in(node: Any) -> Iterator[tuple[str, Any]]:
+def walk_keys(node: Any) -> Iterator[tuple[str, Any]]:
     """The dotted keys of plain data, without what is in lists."""
-    return ((at, each) for at, each in walk(node) if "[" not in at)
+    return ((at, each) for at, each in walk_values(node) if "[" not in at)
 
 
 class Part(BaseModel):
@@ -266,12 +268,12 @@ class Part(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    @teaching
+    @preserve_errors
     def _refuse_unknown_keys(cls, value: Any) -> Any:
         if isinstance(value, cls):
             return value
-        more = cls._more(value) if isinstance(value, Mapping) else None
-        known = [*cls.model_fields, *(more.model_fields if more else ())]
+        extra = cls._extra_part(value) if isinstance(value, Mapping) else None
+        known = [*cls.model_fields, *(extra.model_fields if extra else ())]
         if not isinstance(value, Mapping):
             what = f"{format_yaml(value)} is no mapping"
             raise DimsweepError(what, hint=f"its keys: {', '.join(known)}")
@@ -285,19 +287,19 @@ class Part(BaseModel):
                     hint = f"a file nests its keys: {first}: {{{rest.replace('.', ': {')}: ..."
                     hint += "}" * (1 + rest.count("."))
                 raise DimsweepError("unknown key", where=str(name), hint=hint)
-        if more is None:
+        if extra is None:
             return value
-        own = {name: each for name, each in value.items() if name in more.model_fields}
-        parsed = dict(more.of(own))
+        own = {name: each for name, each in value.items() if name in extra.model_fields}
+        parsed = dict(extra.from_plain(own))
         return {**value, **{name: parsed[name] for name in own}}
 
     @classmethod
-    def _more(cls, value: Mapping[str, Any]) -> type["Part"] | None:
+    def _extra_part(cls, value: Mapping[str, Any]) -> type["Part"] | None:
         """A part with the further keys that a mapping may have by what else is in it, if any."""
         return None
 
     @classmethod
-    def of(cls, value: Any) -> Self:
+    def from_plain(cls, value: Any) -> Self:
         """The part that plain data describes; raises :class:`DimsweepError` naming the key."""
         try:
             return cls.model_validate(value)
@@ -311,7 +313,7 @@ class Part(BaseModel):
         for name, field in cls.model_fields.items():
             default = "???" if field.is_required() else field.get_default(call_default_factory=True)
             found[name] = (
-                type(default).defaults() if isinstance(default, Part) else written(default)
+                type(default).defaults() if isinstance(default, Part) else to_plain(default)
             )
         return found
 
@@ -337,7 +339,7 @@ class Part(BaseModel):
 
     def file_keys(self, place: str = "") -> Iterator[tuple[str, str | None]]:
         """The dotted keys within whose values are names of files, with these."""
-        naming = _naming_files(type(self))
+        naming = _file_name_keys(type(self))
         for name in type(self).model_fields:
             value, at = getattr(self, name), f"{place}.{name}".removeprefix(".")
             if isinstance(value, Part):
@@ -351,11 +353,11 @@ class Part(BaseModel):
 
 def is_file(kind: Any) -> bool:
     """Return whether a type is that of the names of files."""
-    return any(isinstance(mark, _NamesFile) for mark in get_args(kind))
+    return any(isinstance(mark, _FileNameMark) for mark in get_args(kind))
 
 
 @cache
-def _naming_files(kind: type[Part]) -> frozenset[str]:
+def _file_name_keys(kind: type[Part]) -> frozenset[str]:
     """The keys whose values are names of files."""
     return frozenset(
         name
@@ -370,65 +372,68 @@ def default(value: Any) -> Any:
     return Field(default_factory=value) if isinstance(value, type) else Field(default=value)
 
 
-def some_of(kind: type[_T]) -> Parsed:
+def member_set_type(kind: type[_T]) -> ValueParser:
     """The type of a field that holds a set of members of an enumeration."""
-    one, names = named(kind), [str(each) for each in kind]  # type: ignore[attr-defined]
+    one, names = member_parser(kind), [str(each) for each in kind]  # type: ignore[attr-defined]
 
     def parse(value: Any) -> frozenset[_T]:
         if not isinstance(value, (list, tuple, frozenset)):
             raise DimsweepError(f"{value!r} is no list", hint=f"some of [{', '.join(names)}]")
         return frozenset(map(one, value))
 
-    return Parsed(parse, sorted, choices=names)
+    return ValueParser(parse, sorted, choices=names)
 
 
 # The key of a setting that is a plain number or truth value: nothing else is taken for one.
-_STRICT: dict[Any, Any] = {int: Whole, bool: Flag, float: Number}
+_STRICT: dict[Any, Any] = {int: WholeNumber, bool: Flag, float: Number}
 
 
-def _whole_numbers_in(unit: units.Unit) -> tuple[Callable[[Any], Any], type, str] | None:
+def _whole_number_parser(unit: units.Unit) -> tuple[Callable[[Any], Any], type, str] | None:
     """Return how whole numbers in ``unit`` are parsed, their type, and the unit as it is written;
     None for a unit whose numbers are not whole."""
-    whole = {units.TIME: (duration, Duration, "ps"), units.BANDWIDTH: (bits, Bits, "b/s")}
+    whole = {
+        units.TIME: (parse_duration, Duration, "ps"),
+        units.BANDWIDTH: (parse_bit_rate, Bits, "b/s"),
+    }
     return whole.get(unit)
 
 
-def _key_of(setting: Setting) -> tuple[Any, Any]:
+def _build_key(setting: Setting) -> tuple[Any, Any]:
     """Return the type of the key that a setting becomes, and its default, written with its unit."""
     kind, start = setting.type, setting.default
     bounds, unit = setting.bounds, setting.unit
     if unit is not None:
-        of_int = _whole_numbers_in(unit) if kind is int else None
+        of_int = _whole_number_parser(unit) if kind is int else None
         if of_int is not None:
             parse, made, base = of_int
         else:
             may_be_none = start == 0 or (bounds is not None and 0 in bounds)
-            parse, made, base = quantity(unit, zero=may_be_none), Quantity, unit.base
+            parse, made, base = quantity_parser(unit, zero=may_be_none), Quantity, unit.base
         if isinstance(start, int | float) and not isinstance(start, units.Written):
             start = made(start, f"{start:.15g} {base}")
         if bounds is not None:
-            parse = bounded(parse, bounds, unit, whole=kind is int)
-        kind = Annotated[made, Parsed(parse)]
+            parse = bounded_parser(parse, bounds, unit, whole=kind is int)
+        kind = Annotated[made, ValueParser(parse)]
     else:
-        kind = _typed(kind)
+        kind = _key_type(kind)
         if bounds is not None:
-            kind = Annotated[kind, Within(**vars(bounds))]
+            kind = Annotated[kind, KeyBounds(**vars(bounds))]
     start = ... if start is dataclasses.MISSING else start
     return (kind | None if setting.optional else kind), start
 
 
-def _typed(kind: Any) -> Any:
+def _key_type(kind: Any) -> Any:
     """Return the type of a key whose values are of this ``kind``."""
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return Annotated[kind, member(kind)]
+        return Annotated[kind, member_type(kind)]
     if get_origin(kind) is frozenset:
-        return Annotated[kind, some_of(*get_args(kind))]
+        return Annotated[kind, member_set_type(*get_args(kind))]
     if get_origin(kind) is tuple:
-        return tuple[tuple(each if each is ... else _typed(each) for each in get_args(kind))]  # type: ignore[misc]
+        return tuple[tuple(each if each is ... else _key_type(each) for each in get_args(kind))]  # type: ignore[misc]
     return _STRICT.get(kind, kind)
 
 
-def bounded(
+def bounded_parser(
     parse: Callable[[Any], Any],
     bounds: Bounds,
     unit: units.Unit | None = None,
@@ -443,7 +448,7 @@ def bounded(
         return found
 
     words = bounds.words(unit, whole=whole)
-    return taking(f"{getattr(parse, 'takes', '')}; {words}")(parse_within)
+    return describe_values(f"{getattr(parse, 'takes', '')}; {words}")(parse_within)
 
 
 def mirror(
@@ -476,7 +481,7 @@ def mirror(
         name = setting.name
         if name in without or name in fields:
             continue
-        kind, start = _key_of(setting)
+        kind, start = _build_key(setting)
         kind = types.get(name, kind)
         fields[name] = (kind | None, None) if unset is None or name in unset else (kind, start)
     part = create_model(records[0].__name__, __base__=base, **fields)
@@ -484,7 +489,7 @@ def mirror(
     return part
 
 
-class OneOf:
+class VariantParser:
     """The parser and the writer of objects of some dataclasses.
 
     An object is a mapping of its fields and of ``key``, which holds its name in ``kinds``; or that
@@ -508,13 +513,13 @@ class OneOf:
                 where=self._key if isinstance(value, Mapping) else "",
                 hint=suggest_names(str(kind), self._kinds),
             )
-        return self._kinds[kind](**dict(self._part(self._kinds[kind]).of(given)))
+        return self._kinds[kind](**dict(self._part(self._kinds[kind]).from_plain(given)))
 
     def write(self, found: Any) -> Any:
         if isinstance(found, tuple):
             return [self.write(each) for each in found]
         (kind,) = (kind for kind, cls in self._kinds.items() if type(found) is cls)
-        fields = written(dataclasses.asdict(found))
+        fields = to_plain(dataclasses.asdict(found))
         return {self._key: kind, **fields} if fields else kind
 
 
@@ -527,28 +532,28 @@ def has_order(name: object) -> bool:
     return str(name).rsplit(".", 1)[-1] in _ORDERED
 
 
-def in_order(node: Any, *, ordered: bool = False) -> Any:
+def encode_order(node: Any, *, ordered: bool = False) -> Any:
     """Plain data in which each mapping whose order counts is a list of pairs, so that data in
     another order are not equal, nor have the same sorted text.  A key may be dotted
     (``workload.parallel``), and its value a list of such mappings.
     """
     if isinstance(node, Mapping):
-        found = {name: in_order(value, ordered=has_order(name)) for name, value in node.items()}
+        found = {name: encode_order(value, ordered=has_order(name)) for name, value in node.items()}
         return [list(pair) for pair in found.items()] if ordered else found
     if isinstance(node, (list, tuple)):
-        return [in_order(each, ordered=ordered) for each in node]
+        return [encode_order(each, ordered=ordered) for each in node]
     return node
 
 
-def canonical(node: Any) -> str:
+def canonical_text(node: Any) -> str:
     """Plain data as the one text that says the same."""
-    return json.dumps(in_order(node), sort_keys=True, default=str)
+    return json.dumps(encode_order(node), sort_keys=True, default=str)
 
 
 _RANGE = re.compile(r"(\d+)\s*-\s*(\d+)(?:\s*:\s*([1-9]\d*))?")
 
 
-def numbers(value: Any) -> tuple[int | str, ...]:
+def parse_npu_numbers(value: Any) -> tuple[int | str, ...]:
     """Numbers of NPUs, and texts such as 8-15 or 0-31:2, as a list, or one alone."""
     listed = value if isinstance(value, (list, tuple)) else [value]
     for i, each in enumerate(listed):
@@ -559,7 +564,7 @@ def numbers(value: Any) -> tuple[int | str, ...]:
     return tuple(listed)
 
 
-def spread(listed: tuple[int | str, ...], n_npus: int) -> tuple[int, ...]:
+def expand_npu_numbers(listed: tuple[int | str, ...], n_npus: int) -> tuple[int, ...]:
     """All NPUs that are listed, one by one; no more than one beyond the ``n_npus`` that there are,
     so that who looks finds it."""
     npus = list[int]()

@@ -12,32 +12,32 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-_brought: dict[str, Path] = {}
-_also: list[Path] = []
+_copies: dict[str, Path] = {}
+_extra_folders: list[Path] = []
 _HERE = Path(__file__).resolve().parents[1]
 PLUGINS = "dimsweep.plugins"  # the entry points by which installed packages name their plug-ins
 PICTURE = ".picture.yaml"  # how a file in studies/ ends that is no study, but its picture
 
 
-def homes(folder: str) -> list[Path]:
+def list_folders(folder: str) -> list[Path]:
     """Return the places of ``folder`` (conf or studies): the current folder first, then the
     installation, and last the folders of :func:`search_also` and of installed plug-ins."""
-    mine, theirs = Path.cwd() / folder, installed(folder)
+    mine, theirs = Path.cwd() / folder, installed_folder(folder)
     own = [mine] if os.path.isdir(mine) and not os.path.samefile(mine, theirs) else []
-    others = dict.fromkeys((*_also, *_brought_along()))
+    others = dict.fromkeys((*_extra_folders, *_plugin_folders()))
     return [*own, theirs, *(also if folder == "conf" else also / "study" for also in others)]
 
 
-def installed(folder: str) -> Path:
+def installed_folder(folder: str) -> Path:
     """Return the installed ``folder``: inside the package in a wheel, next to its rooms in a
     checkout."""
     return _HERE / folder
 
 
-def search_also(folders: Sequence[Path]) -> None:
+def set_extra_folders(folders: Sequence[Path]) -> None:
     """Replace the folders at the end of :func:`homes`. They hold configuration groups; the group
     of studies is ``study``."""
-    _also[:] = folders
+    _extra_folders[:] = folders
 
 
 @cache
@@ -57,15 +57,15 @@ def _may_name_plugins(folder: str) -> bool:
 
 
 @cache
-def _brought_along() -> tuple[Path, ...]:
-    return tuple(filter(None, map(options_of, installed_plugins())))
+def _plugin_folders() -> tuple[Path, ...]:
+    return tuple(filter(None, map(plugin_options_folder, installed_plugins())))
 
 
-def options_of(plugin: str) -> Path | None:
+def plugin_options_folder(plugin: str) -> Path | None:
     """Return the folder of a plug-in's configuration groups, ``conf`` next to its file or in its
     package; None if it has none."""
     if is_file(plugin):
-        places = [found(plugin).absolute().parent]
+        places = [find_file(plugin).absolute().parent]
     else:
         try:
             spec = importlib.util.find_spec(plugin.partition(".")[0])
@@ -80,25 +80,25 @@ def is_file(plugin: str) -> bool:
     return plugin.endswith(".py") or "/" in plugin
 
 
-def bring(files: Mapping[str, Path]) -> None:
+def register_copies(files: Mapping[str, Path]) -> None:
     """Make :func:`found` return this machine's copies of another machine's files."""
-    _brought.update(files)
+    _copies.update(files)
 
 
-def found(path: str) -> Path:
+def find_file(path: str) -> Path:
     """Return a file (or the prefix of files) that a configuration names: as given, or next to the
     studies."""
-    if path in _brought:
-        return _brought[path]
-    for place in (Path(path), *(home / path for home in homes("studies"))):
+    if path in _copies:
+        return _copies[path]
+    for place in (Path(path), *(home / path for home in list_folders("studies"))):
         if os.path.exists(place) or any(place.parent.glob(f"{glob.escape(place.name)}.*")):
             return place
     return Path(path)
 
 
-def contents(path: str) -> list[Path]:
+def list_files(path: str) -> list[Path]:
     """Return the files that a configuration means by ``path``: one, or all of a prefix."""
-    place = found(path)
+    place = find_file(path)
     if os.path.isfile(place):
         return [place]
     return sorted(place.parent.glob(f"{glob.escape(place.name)}.*"))
@@ -107,36 +107,36 @@ def contents(path: str) -> list[Path]:
 def find_option(group: str, name: str) -> Path | None:
     """Return the file of an option of a configuration group, or a file of conf/ itself if the
     group is empty."""
-    files = (home / group / f"{name}.yaml" for home in homes("conf"))
+    files = (home / group / f"{name}.yaml" for home in list_folders("conf"))
     return next((file for file in files if os.path.isfile(file)), None)
 
 
 def find_study(name: str) -> Path | None:
     """Return the file of a study: a name in studies/, or the path of a file."""
-    for home in (*homes("studies"), Path()):
+    for home in (*list_folders("studies"), Path()):
         for file in (home / f"{name}.yaml", home / name):
             if os.path.isfile(file) and file.suffix in (".yaml", ".yml"):
                 return file
     return None
 
 
-def groups() -> dict[str, list[str]]:
+def list_groups() -> dict[str, list[str]]:
     """Return the options of each configuration group by its name, without ``none``."""
-    found: dict[str, set[str]] = {"study": set(study_names())}
-    for home in homes("conf"):
+    found: dict[str, set[str]] = {"study": set(list_studies())}
+    for home in list_folders("conf"):
         for file in home.glob("*/*.yaml"):
             found.setdefault(file.parent.name, set()).add(file.stem)
     return {name: sorted(found[name] - {"none"}) for name in sorted(found)}
 
 
-def names_file(study: str) -> bool:
+def is_path(study: str) -> bool:
     """Return whether a study is given as the path of a file, rather than by its name."""
     return study.endswith((".yaml", ".yml")) or "/" in study
 
 
-def study_names() -> list[str]:
+def list_studies() -> list[str]:
     """Return the names of all studies in the current folder's studies/ and in the
     installed one."""
-    files = (file for home in homes("studies") for file in home.glob("*.yaml"))
+    files = (file for home in list_folders("studies") for file in home.glob("*.yaml"))
     studies = (file for file in files if not file.name.endswith(PICTURE))
     return sorted({file.stem for file in studies if file.is_file()})

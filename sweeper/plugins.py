@@ -24,7 +24,13 @@ from typing import Any
 
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.registry import Entry, recording_registrations
-from dimsweep.sweeper.places import found, installed, installed_plugins, is_file, options_of
+from dimsweep.sweeper.places import (
+    find_file,
+    installed_folder,
+    installed_plugins,
+    is_file,
+    plugin_options_folder,
+)
 
 _HINT = "a plug-in is a Python file, such as plugins=[mine.py], or a module that can be imported"
 
@@ -60,11 +66,11 @@ class Plugin:
         return any(file.endswith(each) for each in own)
 
 
-def read(name: str) -> Plugin:
+def read_plugin(name: str) -> Plugin:
     """Read a plug-in from this machine; raises :class:`DimsweepError` if it is missing."""
     if not is_file(name):
         return _read_module(name)
-    path = found(name)
+    path = find_file(name)
     try:
         return Plugin(name, {path.name: path.read_bytes()}, str(path))
     except OSError as error:
@@ -118,7 +124,7 @@ class Importer(MetaPathFinder, InspectLoader):
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedPlugin:
     """A loaded plug-in, its entries in registries, and the options of configuration groups that it
     adds, such as ``workload=mine``."""
 
@@ -133,11 +139,11 @@ class Loaded:
                 del registry[name]
 
 
-_loaded: dict[str, Loaded] = {}  # by name
-_brought: dict[str, Plugin] = {}  # those of another machine, by name
+_loaded: dict[str, LoadedPlugin] = {}  # by name
+_received: dict[str, Plugin] = {}  # those of another machine, by name
 
 
-def load(names: Sequence[str], *, anew: bool = False) -> None:
+def load_plugins(names: Sequence[str], *, anew: bool = False) -> None:
     """Load the plug-ins of these names, and installed ones; ``anew``: load changed ones again.
 
     Raises :class:`DimsweepError` with file and line for a plug-in that is missing, cannot be read
@@ -146,63 +152,63 @@ def load(names: Sequence[str], *, anew: bool = False) -> None:
     for name in (*installed_plugins(), *names):
         if name in _loaded and not (anew and name in names):
             continue
-        plugin = _brought.get(name) or read(name)
+        plugin = _received.get(name) or read_plugin(name)
         if name in _loaded and _loaded[name].plugin.digest == plugin.digest:
             continue
         _loaded[name] = _load(plugin)
 
 
-def forget_all() -> None:
+def unload_plugins() -> None:
     """Unload all plug-ins."""
     for each in _loaded.values():
         each.forget()
     _loaded.clear()
-    _brought.clear()
+    _received.clear()
 
 
-def loaded(names: Iterable[str]) -> list[Loaded]:
+def loaded_plugins(names: Iterable[str]) -> list[LoadedPlugin]:
     """Return the loaded plug-ins of these names, after the installed ones."""
     return [_loaded[name] for name in dict.fromkeys((*installed_plugins(), *names))]
 
 
-def digests(names: Iterable[str]) -> dict[str, str]:
+def plugin_digests(names: Iterable[str]) -> dict[str, str]:
     """Return the digests of loaded plug-ins, by the keys that name them."""
-    return {f"plugins.{each.plugin.name}": each.plugin.digest for each in loaded(names)}
+    return {f"plugins.{each.plugin.name}": each.plugin.digest for each in loaded_plugins(names)}
 
 
-class Shipped:
+class PluginShipment:
     """Plug-ins on their way to a worker. Unpickling this loads them, so it must arrive before
     objects of theirs."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        self.plugins = [each.plugin for each in loaded(names)]
+        self.plugins = [each.plugin for each in loaded_plugins(names)]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _arrived, (self.plugins,)
+        return _receive, (self.plugins,)
 
 
-def _arrived(plugins: Sequence[Plugin]) -> None:
-    _brought.update({plugin.name: plugin for plugin in plugins})
-    load([plugin.name for plugin in plugins], anew=True)
+def _receive(plugins: Sequence[Plugin]) -> None:
+    _received.update({plugin.name: plugin for plugin in plugins})
+    load_plugins([plugin.name for plugin in plugins], anew=True)
 
 
-def _load(plugin: Plugin) -> Loaded:
+def _load(plugin: Plugin) -> LoadedPlugin:
     """Run a plug-in, and replace an earlier text of it."""
     module, known = plugin.module, set(sys.modules)
-    options = _options(plugin)
+    options = _list_options(plugin)
     for name, other in list(_loaded.items()):
         if other.plugin.module == module:
             other.forget()
             del _loaded[name]
-            _purge(module)
+            _forget_module(module)
     with recording_registrations() as entries:
         try:
             _run(plugin, module)
         except BaseException as error:
-            Loaded(plugin, entries).forget()
+            LoadedPlugin(plugin, entries).forget()
             sys.modules.pop(module, None)
             if isinstance(error, Exception):
-                raise _explained(error, plugin) from error
+                raise _explain(error, plugin) from error
             raise
     if not entries and not options and module not in known:
         raise DimsweepError(
@@ -210,18 +216,18 @@ def _load(plugin: Plugin) -> Loaded:
             where=f"plugins: {plugin.path or plugin.name}",
             hint="such as a call of dimsweep.engine.topology.register(MyBlock())",
         )
-    return Loaded(plugin, tuple(entries), tuple(options))
+    return LoadedPlugin(plugin, tuple(entries), tuple(options))
 
 
-def _options(plugin: Plugin) -> list[str]:
+def _list_options(plugin: Plugin) -> list[str]:
     """Return the options of configuration groups that a plug-in adds; raises
     :class:`DimsweepError` for one that exists."""
-    folder = options_of(plugin.name)
+    folder = plugin_options_folder(plugin.name)
     if folder is None or folder.resolve() == Path("conf").resolve():
         return []  # the current folder's may be in the place of others
     options = [file.relative_to(folder) for file in sorted(folder.glob("*/*.yaml"))]
-    others = [options_of(name) for name in _loaded if name != plugin.name]
-    for place in {home for home in (installed("conf"), *others) if home} - {folder}:
+    others = [plugin_options_folder(name) for name in _loaded if name != plugin.name]
+    for place in {home for home in (installed_folder("conf"), *others) if home} - {folder}:
         if taken := [option for option in options if (place / option).exists()]:
             raise DimsweepError(
                 f"there is a {taken[0].parent} {taken[0].stem!r} already, in {place}",
@@ -247,33 +253,33 @@ def _run(plugin: Plugin, module: str) -> None:
 def _import(plugin: Plugin, module: str) -> None:
     """Import a module: this machine's own if it is the same."""
     try:
-        same = read(plugin.name).digest == plugin.digest
+        same = read_plugin(plugin.name).digest == plugin.digest
     except DimsweepError:
         same = False
     if not same:
         sys.meta_path.insert(0, Importer(plugin.files))
-        _purge(module)
+        _forget_module(module)
     importlib.import_module(module)
 
 
-def _purge(module: str) -> None:
+def _forget_module(module: str) -> None:
     """Remove the package of a module, so that it is imported again."""
     package = module.partition(".")[0]
     for each in [each for each in sys.modules if f"{each}.".startswith(f"{package}.")]:
         del sys.modules[each]
 
 
-def raised(error: Exception) -> DimsweepError | None:
+def find_plugin_error(error: Exception) -> DimsweepError | None:
     """Return the error of a loaded plug-in, with its file and line; None if no plug-in
     raised it."""
     files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
     for each in _loaded.values():
-        if any(map(each.plugin.wrote, files)):
-            return _explained(error, each.plugin)
+        if any(map(each.plugin.has_file, files)):
+            return _explain(error, each.plugin)
     return None
 
 
-def _explained(error: Exception, plugin: Plugin) -> DimsweepError:
+def _explain(error: Exception, plugin: Plugin) -> DimsweepError:
     """Return an error with the plug-in's file and line."""
     if isinstance(error, SyntaxError):
         where, what = f"{error.filename}:{error.lineno}", f"it is no Python: {error.msg}"
@@ -281,7 +287,7 @@ def _explained(error: Exception, plugin: Plugin) -> DimsweepError:
         lines = [
             f"{frame.f_code.co_filename}:{line}"
             for frame, line in traceback.walk_tb(error.__traceback__)
-            if plugin.wrote(frame.f_code.co_filename)
+            if plugin.has_file(frame.f_code.co_filename)
         ]
         where = lines[-1] if lines else plugin.path or plugin.name
         what = f"it raises {type(error).__name__}: {error}".rstrip(": ")

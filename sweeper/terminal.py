@@ -19,10 +19,10 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from dimsweep.sweeper.columns import Columns
+from dimsweep.sweeper.columns import TerminalTable
 from dimsweep.sweeper.table import Table
 
-TELL_EVERY = 30.0  # seconds between lines where there is no terminal
+REPORT_INTERVAL = 30.0  # seconds between lines where there is no terminal
 
 
 def wide_console(width: int, *, stderr: bool = False) -> Console:
@@ -31,7 +31,7 @@ def wide_console(width: int, *, stderr: bool = False) -> Console:
     return console if console.is_terminal else Console(stderr=stderr, width=width)
 
 
-def say(text: str, console: Console, style: str = "") -> None:
+def print_line(text: str, console: Console, style: str = "") -> None:
     """Print a line as it is: brackets are no markup, and no line is broken in a file or a pipe."""
     console.print(Text(text, style=style), soft_wrap=True)
 
@@ -41,24 +41,28 @@ def count_lines(text: str, width: int) -> int:
     return sum(-(-max(cell_len(line), 1) // width) for line in text.split("\n"))
 
 
-def say_warnings(warnings: Iterable[str], console: Console) -> None:
+def print_warnings(warnings: Iterable[str], console: Console) -> None:
     """Print what the design rules found, a line each."""
     for text in warnings:
-        say(f"warning: {text}", console, "yellow")
+        print_line(f"warning: {text}", console, "yellow")
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Columns:
+def make_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1
+) -> TerminalTable:
     """Return a table without lines; the first ``left`` columns are names, the others numbers."""
     return plain_table(Table("", columns, list(rows), left))
 
 
-def plain_table(table: Table) -> Columns:
+def plain_table(table: Table) -> TerminalTable:
     """Return a table as it is printed outside of reports: without lines."""
-    return Columns(table, {"box": None, "header_style": "bold"})
+    return TerminalTable(table, {"box": None, "header_style": "bold"})
 
 
 @contextmanager
-def waiting(what: str, console: Console, total: int | None = None) -> Iterator[Callable[[], None]]:
+def showing_progress(
+    what: str, console: Console, total: int | None = None
+) -> Iterator[Callable[[], None]]:
     """Within it, a terminal shows that ``what`` is done and for how long, and a file or a pipe is
     told so every half a minute.
 
@@ -71,7 +75,9 @@ def waiting(what: str, console: Console, total: int | None = None) -> Iterator[C
     with Progress(*columns, *more, console=console, transient=True, disable=disabled) as progress:
         task = progress.add_task(what, total=total)
         if disabled:
-            teller = Thread(target=_tell, args=(progress.tasks[0], console, finished), daemon=True)
+            teller = Thread(
+                target=_report, args=(progress.tasks[0], console, finished), daemon=True
+            )
             teller.start()
         try:
             yield partial(progress.advance, task)
@@ -79,19 +85,19 @@ def waiting(what: str, console: Console, total: int | None = None) -> Iterator[C
             finished.set()
 
 
-def _tell(task: Task, console: Console, finished: Event) -> None:
+def _report(task: Task, console: Console, finished: Event) -> None:
     """Say now and then how far a task is."""
-    while not finished.wait(TELL_EVERY):
+    while not finished.wait(REPORT_INTERVAL):
         text = f"{task.description}: {task.elapsed or 0.0:,.0f} s"
         if task.total is not None:
             text += f", {task.completed:,.0f} of {task.total:,.0f} done"
             if task.completed:
                 left = (task.elapsed or 0.0) * (task.total / task.completed - 1)
                 text += f", about {left:,.0f} s left"
-        say(text, console)
+        print_line(text, console)
 
 
-def plural(n: int, thing: str) -> str:
+def format_count(n: int, thing: str) -> str:
     """``1 trace``, ``2 traces``, ``2 classes``, ``2 studies``."""
     if n != 1 and thing.endswith("y"):
         return f"{n:,} {thing[:-1]}ies"

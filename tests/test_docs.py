@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from dimsweep.engine.registry import recording_registrations
-from dimsweep.sweeper.plugins import forget_all
+from dimsweep.sweeper.plugins import unload_plugins
 from tests.support.pages import PAGES, ROOT, blocks_of, in_folder, name_of, plain, run, with_tables
 
 # Its plug-ins compile kernels that tests/sweeper/plugins needs too: in one process, once.
@@ -30,7 +30,7 @@ def registries() -> Iterator[None]:
     """
     with recording_registrations() as entries:
         yield
-    forget_all()
+    unload_plugins()
     for registry, name in entries:
         if name in registry and not registry[name].__module__.startswith("dimsweep."):
             del registry[name]

@@ -10,9 +10,9 @@ from optuna.trial import FrozenTrial, TrialState
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.api.session import only_cell
 from dimsweep.sweeper.search.descent import DescentSampler as Descent
-from dimsweep.sweeper.search.optuna_sampler import unit
+from dimsweep.sweeper.search.optuna_sampler import unit_distribution
 from dimsweep.sweeper.search.sampler import Task
-from dimsweep.sweeper.space.design import coordinates, encoded, read_design
+from dimsweep.sweeper.space.design import coordinate_names, encode_split, read_design
 from dimsweep.sweeper.space.trials import Trial
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class DescentSampler(BaseSampler):
         self, study: "optuna.Study", trial: FrozenTrial
     ) -> dict[str, Any]:
         """Return the coordinates of a split."""
-        return {name: unit() for name in coordinates(self._space)}
+        return {name: unit_distribution() for name in coordinate_names(self._space)}
 
     def sample_relative(
         self, study: "optuna.Study", trial: FrozenTrial, search_space: dict[str, Any]
@@ -74,13 +74,13 @@ class DescentSampler(BaseSampler):
         self._learn(complete)
         (proposed,) = self._descent.ask(1)
         self._proposed[trial.number] = proposed
-        return encoded(self._space, proposed)
+        return encode_split(self._space, proposed)
 
     def sample_independent(
         self, study: "optuna.Study", trial: FrozenTrial, param_name: str, param_distribution: Any
     ) -> Any:
         """Raise :class:`DimsweepError`: the descent searches splits only."""
-        names = coordinates(self._space)
+        names = coordinate_names(self._space)
         hint = f"{', '.join(names)}, each from 0 to 1"
         raise DimsweepError(
             "the descent searches splits only", where=param_name, hint=hint, code="unsupported"

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.config.compose import Composed, compose
-from dimsweep.sweeper.config.explain import meant_by
-from dimsweep.sweeper.config.overrides import choice_of, is_group
+from dimsweep.sweeper.config.compose import ComposedConfig, compose
+from dimsweep.sweeper.config.explain import suggest_override
+from dimsweep.sweeper.config.overrides import format_choice, is_group
 
 
 def compose_keys(
     keys: Mapping[str, Any], overrides: tuple[str, ...], *, may_sweep: bool = False
-) -> Composed:
+) -> ComposedConfig:
     """Return the configuration of ``keys``, then of ``overrides``, which may have several values.
 
     A config group's key with a text chooses an option of it, and with a mapping sets its keys;
@@ -36,7 +36,7 @@ def _check_word(word: Any) -> None:
             f"{word!r} is not an override", where="overrides", hint=hint, code="wrong-type"
         )
     if "=" not in word and not word.startswith("~"):
-        hint = f"did you mean {meant_by(word)!r}?"
+        hint = f"did you mean {suggest_override(word)!r}?"
         raise DimsweepError(
             f"{word!r} sets no key", where="overrides", hint=hint, code="bad-syntax"
         )
@@ -48,7 +48,7 @@ def _overrides(key: str, value: Any) -> list[str]:
         return [f"{key}={_written(value)}"]
     if isinstance(value, Mapping):
         return [f"{key}.{name}={_written(each)}" for name, each in value.items()]
-    return [choice_of(key, value) if isinstance(value, str) else f"{key}={_written(value)}"]
+    return [format_choice(key, value) if isinstance(value, str) else f"{key}={_written(value)}"]
 
 
 def _written(value: Any) -> str:

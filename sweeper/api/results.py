@@ -201,7 +201,7 @@ def _table(report: Report) -> pd.DataFrame:
 def _described(cell: CellSummary) -> dict[str, Any]:
     """Return a cell's coordinates and its best."""
     split = {BANDWIDTH.at(d): b for d, b in enumerate(cell.split(cell.best).tolist())}
-    values = {objective.column: objective.of(cell.best) for objective in cell.objectives}
+    values = {objective.column: objective.value(cell.best) for objective in cell.objectives}
     parameters = {key: cell.best[key] for key in cell.parameters}
     return {
         **cell.cell.coordinates,

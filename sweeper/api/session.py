@@ -16,11 +16,11 @@ from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.ledger.place import STUDY, Place
 from dimsweep.sweeper.ledger.record import DamagedStudyError, StudyRecord, read_record
 from dimsweep.sweeper.ledger.rows import ASKED, EXTRA_ORIGINS
-from dimsweep.sweeper.part import key
+from dimsweep.sweeper.part import naming_key
 from dimsweep.sweeper.questions.split.search import known_rows
 from dimsweep.sweeper.run.loop import StudyPlan, SweepDriver, Work
 from dimsweep.sweeper.search import Sampler
-from dimsweep.sweeper.space.design import of_trial, read_design
+from dimsweep.sweeper.space.design import design_from_trial, read_design
 from dimsweep.sweeper.space.trials import Trial, Trials
 from dimsweep.sweeper.study.cell import CellPlan
 
@@ -78,7 +78,7 @@ class Session:
         trials = list(self._sampler.ask(n or wanted))
         for text, trial in zip(self._keys(trials), trials, strict=True):
             self._asked[text].append(trial)
-        return [of_trial(trial) for trial in trials]
+        return [design_from_trial(trial) for trial in trials]
 
     def simulate(self, designs: Sequence[Mapping[str, Any]]) -> list[Simulated]:
         """Simulate designs, those of :meth:`ask` or any others, in one batch.
@@ -96,13 +96,13 @@ class Session:
             return []
         found = []
         for i, design in enumerate(designs):
-            with key(f"designs[{i}]"):
+            with naming_key(f"designs[{i}]"):
                 found.append(read_design(self._cell.space, design))
         trials = self._named(found)
         results = driver.collect(driver.submit(Work(self._cell, Trials.from_list(trials))))
         driver.record(results)
         return [
-            Simulated(of_trial(trial), _tuple(value), _tuple(slope), trial)
+            Simulated(design_from_trial(trial), _tuple(value), _tuple(slope), trial)
             for trial, value, slope in zip(
                 trials, known_rows(results.values), known_rows(results.slopes), strict=True
             )

@@ -24,7 +24,7 @@ def simulate(*overrides: str, record: bool = False, **keys: Any) -> Result:
     key that is wrong, or for a file that only the command writes.
     """
     given = compose_keys(keys, overrides)
-    with given.blaming():
+    with given.adding_sources():
         for key, hint in _FILES.items():
             if getattr(given.config, key) is not None:
                 raise DimsweepError(

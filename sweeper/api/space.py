@@ -4,8 +4,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from dimsweep.sweeper.part import per_dimension
-from dimsweep.sweeper.space.design import coordinates
+from dimsweep.sweeper.part import expand_per_dimension
+from dimsweep.sweeper.space.design import coordinate_names
 from dimsweep.sweeper.space.space import Parameter, Range, Space
 from dimsweep.sweeper.study.cell import CellPlan
 
@@ -67,18 +67,18 @@ class SearchSpace:
     def from_cell(cls, cell: CellPlan, dims: tuple[str, ...]) -> Self:
         """Return the space of a cell's search over dimensions with these names."""
         space = cell.space
-        axes = [Axis(name) for name in coordinates(space)]
+        axes = [Axis(name) for name in coordinate_names(space)]
         axes += [_axis(name, parameter) for name, parameter in space.parameters.items()]
         return cls(tuple(axes), _splits(cell, dims), space)
 
     def optuna(self) -> dict[str, Any]:
         """Return the axes as Optuna's distributions, for ``ask``; its parameters are a design."""
-        from dimsweep.sweeper.search.optuna_sampler import distribution, unit
+        from dimsweep.sweeper.search.optuna_sampler import build_distribution, unit_distribution
 
         keys = self._space.parameters.items()
         return {
-            **{name: unit() for name in coordinates(self._space)},
-            **{name: distribution(parameter, _plain) for name, parameter in keys},
+            **{name: unit_distribution() for name in coordinate_names(self._space)},
+            **{name: build_distribution(parameter, _plain) for name, parameter in keys},
         }
 
 
@@ -92,10 +92,10 @@ def _splits(cell: CellPlan, dims: tuple[str, ...]) -> Splits | None:
     split = cell.config.space.bandwidth
     if cell.space.split is None:
         return None
-    most = None if split.max is None else per_dimension(split.max, len(dims), "max")
+    most = None if split.max is None else expand_per_dimension(split.max, len(dims), "max")
     return Splits(
         dims=dims,
-        minimum=tuple(map(float, per_dimension(split.min, len(dims), "min"))),
+        minimum=tuple(map(float, expand_per_dimension(split.min, len(dims), "min"))),
         maximum=None if most is None else tuple(map(float, most)),
         step=float(split.step),
         total=_float(split.total),

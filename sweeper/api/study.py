@@ -11,8 +11,8 @@ from dimsweep.sweeper.api.keys import compose_keys
 from dimsweep.sweeper.api.results import Results
 from dimsweep.sweeper.api.session import Session, check_searcher, only_cell, session_record
 from dimsweep.sweeper.api.space import SearchSpace
-from dimsweep.sweeper.config.compose import Composed, compose
-from dimsweep.sweeper.config.overrides import choice_of
+from dimsweep.sweeper.config.compose import ComposedConfig, compose
+from dimsweep.sweeper.config.overrides import format_choice
 from dimsweep.sweeper.ledger.ledger import Ledger
 from dimsweep.sweeper.ledger.place import parse_place
 from dimsweep.sweeper.questions.plan import plan_study, study_name
@@ -50,10 +50,10 @@ class Study(Results):
         An override is a text such as ``"budget.trials=100"``.
         """
         self = cls.__new__(cls)
-        self._take(compose([choice_of("study", str(study)), *overrides], may_sweep=True))
+        self._take(compose([format_choice("study", str(study)), *overrides], may_sweep=True))
         return self
 
-    def _take(self, composed: Composed) -> None:
+    def _take(self, composed: ComposedConfig) -> None:
         self.composed = composed
         super().__init__(parse_place(composed.config.results) / study_name(composed))
 

@@ -43,7 +43,7 @@ from dimsweep.sweeper.questions.findings import read_report
 from dimsweep.sweeper.report import words
 from dimsweep.sweeper.report.colours import series_colour
 from dimsweep.sweeper.report.naming import cell_label, folded
-from dimsweep.sweeper.terminal import plural
+from dimsweep.sweeper.terminal import format_count
 
 _AXIS = "times as bad as the best"
 EVERY = 2000  # milliseconds between two looks
@@ -160,7 +160,7 @@ class Board:
         self._shown, lines = [each for _, each in found], [row for row, _ in found]
         running = sum(each["state"] == "running" for each in lines)
         place = escape(str(self._folder))
-        studies = plural(len(lines), "study")
+        studies = format_count(len(lines), "study")
         self.heading.text = f"<h1>{studies} in {place}, {running} of them running</h1>"
         data = {name: [each[name] for each in lines] for name in lines[0]} if lines else {}
         if data != self.table.data:
@@ -245,7 +245,7 @@ def _failures(standing: Standing) -> str:
     items = [f"<li>{times:,} x {escape(text)}</li>" for text, times in causes[:_CAUSES]]
     if rest := causes[_CAUSES:]:
         times = sum(times for _, times in rest)
-        items.append(f"<li>{times:,} of {plural(len(rest), 'other cause')}</li>")
+        items.append(f"<li>{times:,} of {format_count(len(rest), 'other cause')}</li>")
     return f"<p>Failed in {escape(standing.name)}:</p><ul>{''.join(items)}</ul>"
 
 

@@ -37,7 +37,7 @@ from dimsweep.sweeper.calibrate.posterior import (
     slope_step,
 )
 from dimsweep.sweeper.config.schema import Config
-from dimsweep.sweeper.terminal import plural, say, table
+from dimsweep.sweeper.terminal import format_count, make_table, print_line
 
 # A measurement that differs from the preset by more has another unit or is of another machine.
 _IMPLAUSIBLE = 30.0
@@ -264,23 +264,23 @@ def print_calibration(found: Calibration, console: Console) -> None:
     _print_measurements(found, console)
     _print_parameters(found, console)
     before, after = found.mean_errors
-    say(
+    print_line(
         f"mean error: {before:.1%} of the preset, {after:.1%} of each predicted from the others; "
         f"errors are {found.posterior.scale:.2f} times as large as those of published runs",
         console,
     )
     if found.posterior.scale > _LOST:
-        say("no parameter explains them: check the plan and the workload", console)
+        print_line("no parameter explains them: check the plan and the workload", console)
     if found.has_one_model:
-        say(
+        print_line(
             "all iterations are of one model, so part of the model's own error is attributed to "
             "the cluster, and other models may be predicted worse than by the preset; measure a "
             "second model",
             console,
         )
     if strange := found.unexplained:
-        say(
-            f"{plural(len(strange), 'measurement')} more than {UNEXPLAINED:g} deviations from the "
+        print_line(
+            f"{format_count(len(strange), 'measurement')} more than {UNEXPLAINED:g} deviations from the "
             "prediction of the others: " + ", ".join(found.observations[i].name for i in strange),
             console,
         )
@@ -302,9 +302,9 @@ def _print_measurements(found: Calibration, console: Console) -> None:
     ]
     heads = ("measurement", "measured", "preset", "calibrated", "left out", "says")
     if lines:
-        console.print(table(heads, lines))
+        console.print(make_table(heads, lines))
     if len(shown) < len(numbers):
-        say(f"{len(numbers) - len(shown)} more that the parameters explain", console)
+        print_line(f"{len(numbers) - len(shown)} more that the parameters explain", console)
 
 
 def _print_parameters(found: Calibration, console: Console) -> None:
@@ -316,7 +316,7 @@ def _print_parameters(found: Calibration, console: Console) -> None:
         ends = _format_interval(mean, sqrt(variance), found.posterior.degrees, found.maxima[i])
         lines.append((each.label, f"{expm1(mean):+.1%}", ends, words))
     heads = ("parameter", "against the preset", "90% interval", "what was learned")
-    console.print(table(heads, lines))
+    console.print(make_table(heads, lines))
 
 
 def _format_interval(mean: float, deviation: float, degrees: float, most: float) -> str:

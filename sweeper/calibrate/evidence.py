@@ -262,7 +262,7 @@ def compute_confidence_on_measured_network(
     """
     places = list[Place]()
     for config in (one, other):
-        alike = config.changed({"topology.machines": sorted(config.npu.machines)})
+        alike = config.with_values({"topology.machines": sorted(config.npu.machines)})
         own, _ = _collect_measurable_facts(alike)
         if own is None:
             return None
@@ -645,7 +645,7 @@ def _read_posterior(config: Config) -> _StoredPosterior:
 
 @lru_cache(64)
 def _cached_band(text: str) -> Band:
-    config = Config.of(json.loads(text))
+    config = Config.from_plain(json.loads(text))
     stored = _read_posterior(config)
     slopes = compute_slopes(config, stored.parameters, lambda own: math.log(simulate(own).time))
     covariance = np.array(stored.covariance, float)
@@ -670,5 +670,5 @@ def compute_slopes(
             continue
         step = slope_step(name)
         changed = compute_settings(config, [known[name]], np.array([-step]))
-        found.append((middle - logarithm(config.changed(changed))) / step)
+        found.append((middle - logarithm(config.with_values(changed))) / step)
     return np.array(found)

@@ -24,7 +24,7 @@ import scipy
 
 from dimsweep.engine.topology import parse_shape
 from dimsweep.sweeper.config.schema import Config
-from dimsweep.sweeper.part import per_dimension
+from dimsweep.sweeper.part import expand_per_dimension
 
 Floats = npt.NDArray[np.float64]
 
@@ -97,8 +97,8 @@ def compute_settings(config: Config, parameters: Sequence[Parameter], at: Floats
     n = len(parse_shape(str(config.topology.shape)))
     assert config.topology.bandwidth is not None
     assert config.topology.latency is not None
-    bandwidth = list(map(float, per_dimension(config.topology.bandwidth, n, "bandwidth")))
-    latency = list(map(float, per_dimension(config.topology.latency, n, "latency")))
+    bandwidth = list(map(float, expand_per_dimension(config.topology.bandwidth, n, "bandwidth")))
+    latency = list(map(float, expand_per_dimension(config.topology.latency, n, "latency")))
     for parameter, logarithm in zip(parameters, at, strict=True):
         factor, d = math.exp(logarithm), parameter.dimension
         if d is None:

@@ -77,7 +77,7 @@ def _draw_values(points: Points, lines: Sequence[_Row]) -> UIElement:
     axis = points.axis(objective)
 
     def text(cell: CellSummary) -> str:
-        value = objective.show(objective.of(cell.best))
+        value = objective.show(objective.value(cell.best))
         return value if cell.reference is None else f"best: {value}"  # beyond the reference's mark
 
     return draw_rows(chart_values(names, cells, axis, lambda cell: cell.best, text, "best"), _ROW)

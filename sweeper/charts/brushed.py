@@ -230,7 +230,7 @@ def draw_convergence(points: Points) -> tuple[str, UIElement] | None:
 
 def _equal(points: Points) -> float | None:
     (cell,) = points.report.found
-    return None if cell.equal is None else cell.objective.of(cell.equal)
+    return None if cell.equal is None else cell.objective.value(cell.equal)
 
 
 CONVERGENCE = Chart("convergence", "How the search converged", draw_convergence, coloured=True)

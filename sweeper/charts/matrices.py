@@ -29,7 +29,7 @@ from dimsweep.sweeper.report.decisions import BASELINE, Decisions, Factors, fact
 from dimsweep.sweeper.report.naming import beside, folded
 from dimsweep.sweeper.report.recheck import Comparison, agreement
 from dimsweep.sweeper.report.words import loss, ratios
-from dimsweep.sweeper.terminal import plural
+from dimsweep.sweeper.terminal import format_count
 
 _MOST_PORTFOLIOS = 4  # portfolios
 _ROWS, _COLUMNS = 30, 12  # of decisions and scenarios; more are in the table
@@ -186,7 +186,7 @@ def draw_what_wins(points: Points) -> tuple[str, UIElement] | None:
     claim = sentences.ANSWER_WINS(
         won=won[0],
         places=n,
-        others=plural(others, "other design"),
+        others=format_count(others, "other design"),
         other=n - won[0] - won[-1],
         unknown=sentences.AND_UNKNOWN(n=won[-1]) if won[-1] else "",
     )

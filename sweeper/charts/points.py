@@ -228,7 +228,7 @@ LOG_RATIO = 20.0  # an axis that spans more than this is logarithmic
 
 def axis_of(report: Report, objective: Objective) -> tuple[float, str]:
     """Return the factor by which an objective's column is drawn, and the label of its axis."""
-    return words.axis(objective, min(objective.of(cell.best) for cell in report.found))
+    return words.axis(objective, min(objective.value(cell.best) for cell in report.found))
 
 
 def useful(report: Report, objective: Objective) -> tuple[float, float]:
@@ -267,7 +267,7 @@ def _useful(cell: CellSummary, objective: Objective) -> tuple[float, float]:
     # The least loss in either objective is on the front.
     ends = [front.min(), cell.trials.not_exceeded(objective, 80), front.max()]
     if cell.equal is not None:
-        ends.append(objective.sign * objective.of(cell.equal))
+        ends.append(objective.sign * objective.value(cell.equal))
     if cell.bound is not None and objective is cell.objective:
         ends.append(objective.sign * cell.bound)
     values = sorted(objective.sign * end for end in ends)

@@ -15,7 +15,7 @@ from dimsweep.engine.network import InterconnectPlan
 from dimsweep.sweeper.report.words import cost_of, known_merits, not_exceeded, waiting
 from dimsweep.sweeper.simulation.simulate import JobTime
 from dimsweep.sweeper.table import Column, Table
-from dimsweep.sweeper.terminal import count_lines, plain_table, plural, say
+from dimsweep.sweeper.terminal import count_lines, format_count, plain_table, print_line
 
 _BOUND = {"memory": "compute that memory bounds"}
 _CLASSES_SHOWN = 16
@@ -24,7 +24,7 @@ _CLASSES_SHOWN = 16
 def print_result(result: Result, title: str, console: Console, npu_price: float = 0.0) -> None:
     """Print where the time of an iteration goes and what each dimension carries; ``npu_price``
     (USD) is in the cost."""
-    say(f"{title}, {_size(result)}", console)
+    print_line(f"{title}, {_size(result)}", console)
     for table in tables_of(result, npu_price):
         console.print(plain_table(table))
 
@@ -39,7 +39,7 @@ def print_screen(
 ) -> None:
     """Print the account of an iteration on one screen, of which ``reserved`` lines are taken."""
     heading = f"{title}, {_size(result)}"
-    say(heading, console)
+    print_line(heading, console)
     room = _SCREEN - reserved - count_lines(heading, console.width)
     rows = [row for row in _summary(result, npu_price) if not row[0].startswith("    ")]
     if result.renewal is not None:
@@ -124,9 +124,9 @@ def _size(result: Result) -> str:
     n_npus = f"{result.program.n_npus:,} NPUs"
     if isinstance(result.run, MessageRun):
         if result.run.n_simulated is not None:
-            n_npus += f" in {plural(result.run.n_simulated, 'class')}"
+            n_npus += f" in {format_count(result.run.n_simulated, 'class')}"
         return f"{n_npus}, {len(result.run.links):,} links, {result.run.n_messages:,} messages"
-    return f"{n_npus} in {plural(len(result.program.names.class_count), 'class')}"
+    return f"{n_npus} in {format_count(len(result.program.names.class_count), 'class')}"
 
 
 def _summary(result: Result, npu_price: float) -> Iterator[tuple[str, str, str]]:
@@ -254,12 +254,12 @@ def _remedies(result: Result, plan: InterconnectPlan) -> Iterator[tuple[str, str
     interconnect = result.program.communication.network.interconnect
     assert interconnect is not None  # whose plan it is
     if plan.n_serialised:
-        rounds = f"{plural(plan.n_serialised, 'group')}, in {plan.n_rounds} rounds"
+        rounds = f"{format_count(plan.n_serialised, 'group')}, in {plan.n_rounds} rounds"
         yield f"serialised on the {interconnect.noun}", rounds
     if plan.decomposed:
-        yield "decomposed into rings", plural(len(plan.decomposed), "group")
+        yield "decomposed into rings", format_count(len(plan.decomposed), "group")
     if plan.n_moved:
-        yield f"placed anew on the {interconnect.noun}", plural(plan.n_moved, "rank")
+        yield f"placed anew on the {interconnect.noun}", format_count(plan.n_moved, "rank")
 
 
 def _dimensions(result: Result) -> Table:

@@ -11,7 +11,7 @@ from dimsweep.sweeper.cli.overrides import Asked, Overrides, hydra_options
 if TYPE_CHECKING:
     from dimsweep.engine import DimsweepError
     from dimsweep.engine.network import Bill
-    from dimsweep.sweeper.config.compose import Composed
+    from dimsweep.sweeper.config.compose import ComposedConfig
 
 
 class _Billed(Overrides):
@@ -21,9 +21,9 @@ class _Billed(Overrides):
 
     def meaning(self, word: str) -> str | None:
         from dimsweep.sweeper.config.compose import CLUSTER
-        from dimsweep.sweeper.places import groups
+        from dimsweep.sweeper.places import list_groups
 
-        if word in groups().get(CLUSTER, ()):
+        if word in list_groups().get(CLUSTER, ()):
             return f"{CLUSTER}={word}"
         return super().meaning(word)
 
@@ -64,11 +64,11 @@ def bill_command(overrides: Sequence[str], as_json: bool, as_csv: bool, asked: A
     if not asked.tell(overrides, may_sweep=True):
         from rich.console import Console
 
-        from dimsweep.sweeper.study.rules import unlike_parts
-        from dimsweep.sweeper.terminal import say_warnings
+        from dimsweep.sweeper.study.rules import machine_warnings
+        from dimsweep.sweeper.terminal import print_warnings
 
         bill, name, composed = _bill(overrides)
-        say_warnings(unlike_parts(composed, priced=True), Console(stderr=as_json or as_csv))
+        print_warnings(machine_warnings(composed, priced=True), Console(stderr=as_json or as_csv))
         how = _print_json if as_json else _print_csv if as_csv else partial(_print, name)
         how(bill, _sources(composed))
     return 0
@@ -78,17 +78,17 @@ def bill_command(overrides: Sequence[str], as_json: bool, as_csv: bool, asked: A
 _NO_DIMENSIONS = ("topology.bandwidth=1 GB/s", "topology.latency=0 s", "topology.tiers=[]")
 
 
-def _bill(overrides: Sequence[str]) -> "tuple[Bill, str, Composed]":
+def _bill(overrides: Sequence[str]) -> "tuple[Bill, str, ComposedConfig]":
     """Return the bill of the configuration under ``overrides``, and its title."""
     from dimsweep.engine import DimsweepError
     from dimsweep.sweeper.config.compose import compose
     from dimsweep.sweeper.simulation.program import build_cluster
 
     composed = compose(overrides, may_sweep=True)
-    cost, instead = composed.config.cost, composed.config.network.instead
+    cost, instead = composed.config.cost, composed.config.network.links_key
     if cost.parts and instead in ("file", "generator"):
         composed = compose([*_NO_DIMENSIONS, *overrides], may_sweep=True)
-    with composed.blaming():
+    with composed.adding_sources():
         if not cost.parts and not cost.tiers:
             what = f"cost={composed.choices.get('cost')} has no prices"
             hint = "cost=NAME with some, which `dimsweep list cost` shows"
@@ -97,7 +97,7 @@ def _bill(overrides: Sequence[str]) -> "tuple[Bill, str, Composed]":
             raise _by_tier(composed)
         cluster = build_cluster(composed.config)
         graph = cluster.network.graph
-        bill = composed.config.bought(cluster.topology, cluster.network).bill()
+        bill = composed.config.purchase(cluster.topology, cluster.network).bill()
         if graph is not None and not bill.items:
             raise _by_tier(composed)
     what, n = cluster.topology.name, cluster.topology.n_npus
@@ -106,29 +106,29 @@ def _bill(overrides: Sequence[str]) -> "tuple[Bill, str, Composed]":
     return bill, f"{what}, {n:,} NPUs, by cost={composed.choices.get('cost')}", composed
 
 
-def _by_tier(composed: "Composed") -> "DimsweepError":
+def _by_tier(composed: "ComposedConfig") -> "DimsweepError":
     """The error to raise where prices are of tiers, and the links of a graph are of none."""
     from dimsweep.engine import DimsweepError
-    from dimsweep.sweeper.config.sources import values_of
-    from dimsweep.sweeper.places import groups
+    from dimsweep.sweeper.config.sources import read_values
+    from dimsweep.sweeper.places import list_groups
 
-    lists = [name for name in groups()["cost"] if values_of("cost", name).get("parts")]
+    lists = [name for name in list_groups()["cost"] if read_values("cost", name).get("parts")]
     return DimsweepError(
         f"cost={composed.choices.get('cost')} prices the GB/s of tiers, and no link of"
-        f" network.{composed.config.network.instead} is of a tier",
+        f" network.{composed.config.network.links_key} is of a tier",
         where="cost",
         hint=f"a list of whole parts: {', '.join(f'cost={name}' for name in sorted(lists))}",
     )
 
 
-def _sources(composed: "Composed") -> dict[str, str]:
+def _sources(composed: "ComposedConfig") -> dict[str, str]:
     """Who says the prices of a table by tier: the documents of its preset, but of what is set
     beside it."""
-    from dimsweep.sweeper.config.sources import figures_of, numbers
+    from dimsweep.sweeper.config.sources import read_figures, walk_numbers
 
     name, cost = composed.choices.get("cost"), composed.config.text["cost"]
-    now, found = dict(numbers(cost)), {}
-    for figure in figures_of("cost", name) if name else []:
+    now, found = dict(walk_numbers(cost)), {}
+    for figure in read_figures("cost", name) if name else []:
         if now.get(figure.key) != figure.value:
             continue
         if (document := figure.source) is not None:
@@ -141,18 +141,18 @@ def _print(name: str, bill: "Bill", sources: dict[str, str]) -> None:
     from rich.console import Console
 
     from dimsweep.sweeper.report.bill import remarks, tabulate_bill
-    from dimsweep.sweeper.terminal import say, table
+    from dimsweep.sweeper.terminal import make_table, print_line
 
     console = Console()
     whole, *notes = tabulate_bill(bill, name, sources)
-    say(whole.title, console)
-    console.print(table(whole.columns, whole.rows, left=whole.n_names))
+    print_line(whole.title, console)
+    console.print(make_table(whole.columns, whole.rows, left=whole.n_names))
     for note in notes:
-        say(f"{note.title}:", console)
+        print_line(f"{note.title}:", console)
         for row in note.rows:
-            say(" ".join(row), console)
+            print_line(" ".join(row), console)
     for text in remarks(bill):
-        say(text, console, "yellow")
+        print_line(text, console, "yellow")
 
 
 def _print_json(bill: "Bill", sources: dict[str, str]) -> None:

@@ -55,7 +55,7 @@ def _calibrate(paths: Sequence[Path], overrides: Sequence[str], file: Path) -> N
     from dimsweep.sweeper.calibrate.observations import compute_prior_widths, read_observations
     from dimsweep.sweeper.config.compose import compose
     from dimsweep.sweeper.output import write_file
-    from dimsweep.sweeper.terminal import say, say_warnings, waiting, wide_console
+    from dimsweep.sweeper.terminal import print_line, print_warnings, showing_progress, wide_console
 
     console = wide_console(160)
     composed = compose(overrides)
@@ -65,14 +65,14 @@ def _calibrate(paths: Sequence[Path], overrides: Sequence[str], file: Path) -> N
         )
     config = composed.config
     found = [each for path in paths for each in read_observations(path, overrides, config)]
-    say_warnings(dict.fromkeys(each.remark for each in found if each.remark), console)
-    with waiting("simulating what was measured", console):
+    print_warnings(dict.fromkeys(each.remark for each in found if each.remark), console)
+    with showing_progress("simulating what was measured", console):
         done = calibrate(config, found, compute_prior_widths(config))
     print_calibration(done, console)
     text = format_cluster_file(done, composed.choices)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_file(file, "the cluster", text.encode())
-    say(f"{file}: use it as cluster={file.stem}", console)
+    print_line(f"{file}: use it as cluster={file.stem}", console)
 
 
 @click.command("measure")

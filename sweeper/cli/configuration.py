@@ -24,7 +24,7 @@ class _Shown(Overrides):
         from dimsweep.sweeper import places
 
         group, slash, _ = value.partition("/")
-        if slash and "=" not in value and group in places.groups() and group != "study":
+        if slash and "=" not in value and group in places.list_groups() and group != "study":
             return value
         return super().convert(value, param, ctx)
 
@@ -70,18 +70,18 @@ def show_command(shown: Sequence[str], sources: bool) -> int:
 
 def _parts(options: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the presets of GROUP/NAME; of a cluster those that it chooses."""
-    from dimsweep.sweeper.config.compose import CLUSTER, parts_of
-    from dimsweep.sweeper.config.sources import preset
+    from dimsweep.sweeper.config.compose import CLUSTER, read_cluster_parts
+    from dimsweep.sweeper.config.sources import find_preset
 
     for group, _, name in (option.partition("/") for option in options):
-        file = preset(group, name)
-        yield from parts_of(file).items() if group == CLUSTER else [(group, name)]
+        file = find_preset(group, name)
+        yield from read_cluster_parts(file).items() if group == CLUSTER else [(group, name)]
 
 
 def _presets(pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    from dimsweep.sweeper.config.sources import values_of
+    from dimsweep.sweeper.config.sources import read_values
 
-    return {group: values_of(group, name) for group, name in pairs}
+    return {group: read_values(group, name) for group, name in pairs}
 
 
 def _describe_sources(
@@ -90,16 +90,16 @@ def _describe_sources(
     """Each preset's numbers below the documents that they are from.  ``text`` is the configuration
     that they went into, where one was made: of what it says otherwise no document knows."""
     from dimsweep.engine import DimsweepError
-    from dimsweep.sweeper.config.sources import GROUPS, figures_of, numbers
+    from dimsweep.sweeper.config.sources import GROUPS, read_figures, walk_numbers
 
     if not any(group in GROUPS for group, _ in pairs):
         where = ", ".join("/".join(pair) for pair in pairs)
         hint = f"presets of {', '.join(GROUPS)} do, and a cluster of such"
         raise DimsweepError("its numbers do not say where they are from", where=where, hint=hint)
     for group, name in pairs:
-        figures = figures_of(group, name) if group in GROUPS else []
+        figures = read_figures(group, name) if group in GROUPS else []
         if text is not None and figures:
-            now = dict(numbers(text[group]))
+            now = dict(walk_numbers(text[group]))
             figures = [f if now.get(f.key) == f.value else _set_here(f, now) for f in figures]
         if figures:
             yield f"{group}/{name}"
@@ -136,7 +136,7 @@ class _Group(click.ParamType[str]):
         from dimsweep.engine import DimsweepError, suggest_names
         from dimsweep.sweeper import places
 
-        groups = places.groups()
+        groups = places.list_groups()
         if value in groups:
             return value
         problem = f"there is no configuration group {value!r}"
@@ -147,7 +147,9 @@ class _Group(click.ParamType[str]):
     ) -> list[CompletionItem]:
         from dimsweep.sweeper import places
 
-        return [CompletionItem(name) for name in places.groups() if name.startswith(incomplete)]
+        return [
+            CompletionItem(name) for name in places.list_groups() if name.startswith(incomplete)
+        ]
 
 
 @click.command("list")
@@ -165,7 +167,7 @@ def list_command(groups: Sequence[str]) -> int:
     """
     from dimsweep.sweeper import places
 
-    known = places.groups()
+    known = places.list_groups()
     for group in groups or known:
         print(f"{group}: {'  '.join(known[group])}")
         if group == "network":
@@ -202,7 +204,7 @@ def new_command(name: str, question: str) -> int:
     """
     from dimsweep.engine import DimsweepError
     from dimsweep.sweeper.output import write_file
-    from dimsweep.sweeper.places import installed
+    from dimsweep.sweeper.places import installed_folder
 
     if not re.fullmatch(r"\w[\w.+-]*", name):
         raise DimsweepError(f"{name!r} cannot name a file", hint="letters, digits, _ and -")
@@ -210,7 +212,7 @@ def new_command(name: str, question: str) -> int:
     file = Path("studies") / f"{name}.yaml"
     if file.exists():
         raise DimsweepError("there is such a study already", where=str(file), hint="another name")
-    text = (installed("studies") / "new" / f"{question}.yaml").read_text(encoding="utf-8")
+    text = (installed_folder("studies") / "new" / f"{question}.yaml").read_text(encoding="utf-8")
     file.parent.mkdir(exist_ok=True)
     write_file(file, "the study", text.replace("NAME", name).encode())
     click.echo(f"wrote {file}; dimsweep sweep {name} runs it")

@@ -26,7 +26,7 @@ def doctor_command() -> int:
       dimsweep doctor
     """
     from dimsweep.sweeper.study.provenance import provenance
-    from dimsweep.sweeper.versions import version_of
+    from dimsweep.sweeper.versions import package_version
 
     now = provenance()
     click.echo(f"dimsweep {now.version} ({now.git or 'no git'}), Python {now.python}")
@@ -34,7 +34,7 @@ def doctor_command() -> int:
     for package, what in now.packages.items():
         click.echo(f"  {package} {what}")
     for package, use in _EXTRAS.items():
-        click.echo(f"  {package} {version_of(package)} (optional, for {use})")
+        click.echo(f"  {package} {package_version(package)} (optional, for {use})")
     wrong = list(_problems())
     click.echo(f"kernel: {_kernel()}")
     for text in wrong:
@@ -96,26 +96,26 @@ def check_plugin_command(plugins: Sequence[str]) -> int:
     """
     from rich.console import Console
 
-    from dimsweep.sweeper.plugins import load, loaded
-    from dimsweep.sweeper.study.plugin_checks import fault
-    from dimsweep.sweeper.terminal import say, table
+    from dimsweep.sweeper.plugins import load_plugins, loaded_plugins
+    from dimsweep.sweeper.study.plugin_checks import find_fault
+    from dimsweep.sweeper.terminal import make_table, print_line
 
     names = list(dict.fromkeys(name for plugin in plugins for name in _names(plugin)))
-    load(names, anew=True)
-    found = [each for each in loaded(names) if each.plugin.name in names]
+    load_plugins(names, anew=True)
+    found = [each for each in loaded_plugins(names) if each.plugin.name in names]
     todo = [(r.what, name, r[name]) for each in found for r, name in each.entries]
     todo += [("option", option, each.plugin.name) for each in found for option in each.options]
     rows, wrong, console = list[tuple[str, ...]](), list[str](), Console()
     for what, name, thing in todo:
         start = time.perf_counter()
-        verdict = fault(what, name, thing)
+        verdict = find_fault(what, name, thing)
         words = {None: "registered; there is no check of it", "": "holds"}
         took = f"{time.perf_counter() - start:.1f} s"
         rows.append((what, name, words.get(verdict, "does not hold"), took))
         wrong += [f"{what} {name}: {verdict}"] if verdict else []
-    console.print(table(("what", "name", "check", "took"), rows, left=3))
+    console.print(make_table(("what", "name", "check", "took"), rows, left=3))
     for each in wrong:
-        say(each, console)
+        print_line(each, console)
     return 1 if wrong else 0
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from dimsweep.engine import Result, units
 from dimsweep.engine.reliability import Outage, Reliability, Renewal, Spares, compute_mean_speed
 from dimsweep.sweeper.report.words import fine_percent
-from dimsweep.sweeper.terminal import say, table
+from dimsweep.sweeper.terminal import make_table, print_line
 
 
 def print_interruptions(result: Result, console: Console) -> None:
@@ -19,15 +19,15 @@ def print_interruptions(result: Result, console: Console) -> None:
     renewal, reliability = result.renewal, result.program.cluster.reliability
     if renewal is None or reliability is None:
         return
-    console.print(table(("interruptions", "", ""), _rows(result, renewal)))
+    console.print(make_table(("interruptions", "", ""), _rows(result, renewal)))
     if result.outages:
         columns = ("while it is down", "there are", "of the time", "slower", "simulated")
-        console.print(table(columns, _outages(result.outages)))
+        console.print(make_table(columns, _outages(result.outages)))
     if reliability.spares is not None:
         of_nodes = ("spare nodes", "waiting", "for training", "per paid node, vs best")
-        console.print(table(of_nodes, _spares(result, renewal, reliability.spares)))
+        console.print(make_table(of_nodes, _spares(result, renewal, reliability.spares)))
     often, seldom = (_kept(result, reliability, factor) for factor in (0.5, 2.0))
-    say(
+    print_line(
         f"twice as many interruptions would leave {f'{often:.1%}'} for training,"
         f" half as many {f'{seldom:.1%}'}",
         console,

@@ -40,9 +40,9 @@ class Commands(click.Group):
         if not installed_plugins():
             return {}
         from dimsweep.sweeper.cli.registered import COMMANDS
-        from dimsweep.sweeper.plugins import load
+        from dimsweep.sweeper.plugins import load_plugins
 
-        load(())
+        load_plugins(())
         places = {words: words.rpartition(" ") for words in COMMANDS}
         return {name: COMMANDS[of] for of, (path, _, name) in places.items() if path == self.path}
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 import click
 
 from dimsweep.sweeper.cli.lazy import Commands, Lazy
-from dimsweep.sweeper.offers import offered
+from dimsweep.sweeper.offers import find_offers
 
 
 @click.group(
@@ -40,7 +40,7 @@ dimsweep.add_lazily(
     *("results.board", "results.reproduce", "results.compare", "results.diff", "results.export"),
     *("sql", "configuration.list", "configuration.show", "calibrate.measure", "calibrate"),
 )
-for _name, _target in offered("command").items():
+for _name, _target in find_offers("command").items():
     if " " not in _name:
         dimsweep.add_command(Lazy(_name, _target))
 
@@ -62,7 +62,7 @@ def trace_command() -> None:
 assert isinstance(trace_command, Commands)
 trace_command.path = "trace"
 trace_command.add_lazily(_ROOM, "trace.lint", "trace.stats", "trace.show", "trace.write")
-for _name, _target in offered("command").items():
+for _name, _target in find_offers("command").items():
     if _name.startswith("trace "):
         trace_command.add_command(Lazy(_name.removeprefix("trace "), _target))
 trace_command.add_lazily(_ROOM, "trace.convert")
@@ -132,10 +132,10 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 def _as_key(error: click.UsageError) -> str:
     """Suggest a key of the configuration for an unknown option."""
-    from dimsweep.sweeper.places import groups
+    from dimsweep.sweeper.places import list_groups
 
     name = error.option_name.lstrip("-") if isinstance(error, click.NoSuchOption) else ""
-    keys = {"nodes": "16", "fidelity": "message", **dict.fromkeys(groups(), "NAME")}
+    keys = {"nodes": "16", "fidelity": "message", **dict.fromkeys(list_groups(), "NAME")}
     return f" Did you mean {name}={keys[name]}?" if name in keys else ""
 
 
@@ -145,14 +145,14 @@ def _tell(message: str) -> int:
 
 
 def _tell_defect(error: Exception) -> int:
-    from dimsweep.sweeper.plugins import raised
-    from dimsweep.sweeper.versions import all_versions
+    from dimsweep.sweeper.plugins import find_plugin_error
+    from dimsweep.sweeper.versions import describe_versions
 
     traceback.print_exception(error)
-    if of_plugin := raised(error):
+    if of_plugin := find_plugin_error(error):
         return _tell(str(of_plugin))
     _tell(
         "this is a defect of dimsweep or of a library that it uses, not of your input; please "
-        f"report it with the lines above and: {all_versions()}"
+        f"report it with the lines above and: {describe_versions()}"
     )
     return DEFECT

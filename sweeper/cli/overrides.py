@@ -27,19 +27,19 @@ class Overrides(click.ParamType[str]):
         from dimsweep.sweeper import places
 
         # Before a key is looked for: folders of Hydra's have names such as lr=0.1.
-        if (not is_override(value) or places.names_file(value)) and (meant := self.meaning(value)):
+        if (not is_override(value) or places.is_path(value)) and (meant := self.meaning(value)):
             return meant
         if is_override(value):
             return value
-        if places.names_file(value):
+        if places.is_path(value):
             raise click.UsageError(f"{value}: there is no such file", ctx)
         raise click.UsageError(self.unknown(value), ctx)
 
     def unknown(self, word: str) -> str:
         """Return what is wrong with a word that means nothing."""
-        from dimsweep.sweeper.config.explain import meant_by
+        from dimsweep.sweeper.config.explain import suggest_override
 
-        return f"{word!r} is no study and sets no key; did you mean {meant_by(word)}?"
+        return f"{word!r} is no study and sets no key; did you mean {suggest_override(word)}?"
 
     def meaning(self, word: str) -> str | None:
         """Return the override that a word without a key stands for: a study, by name or file."""
@@ -47,18 +47,18 @@ class Overrides(click.ParamType[str]):
 
         if not find_study(word):
             return None
-        from dimsweep.sweeper.config.overrides import choice_of
+        from dimsweep.sweeper.config.overrides import format_choice
 
-        return choice_of("study", word)
+        return format_choice("study", word)
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """Keys, and the options of config groups under the overrides that are typed already."""
-        from dimsweep.sweeper.config.complete import completions
+        from dimsweep.sweeper.config.complete import complete_override
 
         typed = [word for word in ctx.params.get(str(param.name)) or () if " " not in word]
-        return [CompletionItem(word, goes_on=True) for word in completions(typed, incomplete)]
+        return [CompletionItem(word, goes_on=True) for word in complete_override(typed, incomplete)]
 
 
 overrides = click.argument(
@@ -82,11 +82,11 @@ class Asked:
 
     def with_places(self, overrides: Sequence[str]) -> list[str]:
         """Return the overrides, and one that adds ``--config-dir`` to Hydra's search path."""
-        from dimsweep.sweeper.config.overrides import quoted
+        from dimsweep.sweeper.config.overrides import quote
 
         if not self.config_dir:
             return list(overrides)
-        return [f"hydra.searchpath=[{','.join(map(quoted, self.config_dir))}]", *overrides]
+        return [f"hydra.searchpath=[{','.join(map(quote, self.config_dir))}]", *overrides]
 
     def tell(self, overrides: Sequence[str], *, may_sweep: bool) -> bool:
         """Print what is asked of the configuration under ``overrides``; whether anything is."""
@@ -108,11 +108,11 @@ class Asked:
         from omegaconf.errors import OmegaConfBaseException
 
         from dimsweep.engine import DimsweepError
-        from dimsweep.sweeper.config.compose import compose_hydras, compose_keys
+        from dimsweep.sweeper.config.compose import compose_hydra_config, compose_keys
 
         whole: Any = compose_keys(overrides, may_sweep=may_sweep)  # raises errors in our own words
         if self.cfg != "job":
-            hydra = compose_hydras(overrides)
+            hydra = compose_hydra_config(overrides)
             whole = hydra if self.cfg == "hydra" else OmegaConf.merge(hydra, whole)
         package = None if self.package == "_global_" else self.package
         try:
@@ -145,13 +145,13 @@ def hydra_options(command: Callable[..., int]) -> Callable[..., int]:
 def _search(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
     """Add the folders to the search path at once: a study's bare name may be in one of them."""
     if given:
-        from dimsweep.sweeper.places import search_also
+        from dimsweep.sweeper.places import set_extra_folders
 
         folders = [Path(folder).expanduser().resolve() for folder in given]
         for folder, name in zip(folders, given, strict=True):
             if not folder.is_dir():
                 raise click.UsageError(f"--config-dir: there is no folder {name}", ctx)
-        search_also(folders)
+        set_extra_folders(folders)
     return given
 
 

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from dimsweep.sweeper.report.words import fine_percent
 from dimsweep.sweeper.run import loop
 from dimsweep.sweeper.run.loop import StudyPlan
-from dimsweep.sweeper.terminal import plural, say
+from dimsweep.sweeper.terminal import format_count, print_line
 
 _EVERY = 60.0  # seconds between lines
 _LEAST = 10.0  # seconds that a rate is taken from
@@ -52,7 +52,7 @@ class Watch:
             self._bar.update(self._task, completed=progress.done, text=text)
         elif now - self._told >= _EVERY:
             self._told = now
-            say(f"{self._plan.study.name}: {self._line(progress, now)}", self._console)
+            print_line(f"{self._plan.study.name}: {self._line(progress, now)}", self._console)
 
     def _line(self, progress: loop.Progress, now: float) -> str:
         seconds = now - self._started
@@ -89,11 +89,11 @@ class Watch:
         }
         new = max(progress.done - progress.reused - progress.borrowed, 0)
         busy = progress.engine_seconds / max(seconds * progress.workers, 1e-9)
-        nodes = f" on {plural(progress.nodes, 'node')}" if progress.nodes > 1 else ""
+        nodes = f" on {format_count(progress.nodes, 'node')}" if progress.nodes > 1 else ""
         parts = [
             f"{progress.done:,} of {self._total:,} trials",
             f"{new / max(seconds, 1e-9):,.0f} trials/s",
-            f"{plural(progress.workers, 'worker')}{nodes} {min(busy, 1.0):.0%} busy",
+            f"{format_count(progress.workers, 'worker')}{nodes} {min(busy, 1.0):.0%} busy",
             *(f"{n:,} {what}" for what, n in counts.items() if n > 0),
         ]
         return ", ".join(parts) + self._best(progress)

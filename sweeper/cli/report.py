@@ -27,11 +27,11 @@ class _Results(Overrides):
     def unknown(self, word: str) -> str:
         from dimsweep.engine import find_nearest
         from dimsweep.sweeper.ledger.place import STUDY
-        from dimsweep.sweeper.places import study_names
+        from dimsweep.sweeper.places import list_studies
 
         names = [folder.parent.name for folder in Path("results").glob(f"*/{STUDY}")]
         what = f"{word!r} is neither a study nor a folder of results"
-        if close := find_nearest(word, [*names, *study_names()]):
+        if close := find_nearest(word, [*names, *list_studies()]):
             return f"{what}; did you mean {close}?"
         return f"{what}; results/ has {', '.join(sorted(names)) or 'no results'}"
 
@@ -83,7 +83,7 @@ def _folder(overrides: Sequence[str]) -> "Place":
     from dimsweep.engine import DimsweepError
     from dimsweep.sweeper.cli.overrides import is_override
     from dimsweep.sweeper.config.compose import compose
-    from dimsweep.sweeper.config.overrides import read
+    from dimsweep.sweeper.config.overrides import read_override
     from dimsweep.sweeper.ledger.place import STUDY, find_results_folder, parse_place
     from dimsweep.sweeper.questions.plan import study_name
 
@@ -96,7 +96,7 @@ def _folder(overrides: Sequence[str]) -> "Place":
     try:
         composed = compose(overrides, may_sweep=True)
     except DimsweepError:
-        given = {word.key: str(word.parsed.value()) for word in map(read, overrides)}
+        given = {word.key: str(word.parsed.value()) for word in map(read_override, overrides)}
         name = given.get("name") or Path(given.get("study", "")).stem
         folder = parse_place(given.get("results", "results")) / name
         if not name or not (folder / STUDY).is_file():
@@ -127,7 +127,7 @@ def report_study(
         print_section,
     )
     from dimsweep.sweeper.questions.findings import read_report
-    from dimsweep.sweeper.terminal import count_lines, say
+    from dimsweep.sweeper.terminal import count_lines, print_line
 
     if picture is not None:
         kind_of(picture, "--picture")  # refuses a wrong one before anything is written
@@ -143,8 +143,8 @@ def report_study(
         used = sum(count_lines(text, console.width) for text in texts)
         print_screen(report, folder, console, reserved=used)
     write_report(report, folder / "report")
-    say(page, console)
+    print_line(page, console)
     if picture is not None:
         from dimsweep.sweeper.draw.found import write_picture
 
-        say(f"wrote {write_picture(report, picture)}", console)
+        print_line(f"wrote {write_picture(report, picture)}", console)

@@ -32,7 +32,7 @@ def compare_command(studies: Sequence[str]) -> int:
     from dimsweep.sweeper.ledger.rows import BANDWIDTH
     from dimsweep.sweeper.report.naming import short_keys
     from dimsweep.sweeper.report.words import fine_percent, gbps, percent, ratio
-    from dimsweep.sweeper.terminal import say, table, wide_console
+    from dimsweep.sweeper.terminal import make_table, print_line, wide_console
 
     found = [Results(find_results_folder(name)) for name in studies]
     rows = compare(*found).rename(columns={"reference": "gain_over"})
@@ -55,9 +55,11 @@ def compare_command(studies: Sequence[str]) -> int:
         for _, row in rows.iterrows()
     ]
     console = wide_console(200)
-    console.print(table((*short_keys(names), *heads), texts))
+    console.print(make_table((*short_keys(names), *heads), texts))
     if scenarios > 1:
-        say(f"{scenarios} scenarios: over best is against the best row of the same one", console)
+        print_line(
+            f"{scenarios} scenarios: over best is against the best row of the same one", console
+        )
     return 0
 
 

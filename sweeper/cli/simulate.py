@@ -85,24 +85,24 @@ def simulate(
     from dimsweep.sweeper.simulation.simulate import AloneRunners
     from dimsweep.sweeper.simulation.simulate import simulate as simulated
     from dimsweep.sweeper.study.idle import idle_keys
-    from dimsweep.sweeper.study.plugin_checks import failing_plugins
+    from dimsweep.sweeper.study.plugin_checks import plugin_warnings
     from dimsweep.sweeper.study.rules import design_warnings
-    from dimsweep.sweeper.terminal import count_lines, say, say_warnings, waiting
+    from dimsweep.sweeper.terminal import count_lines, print_line, print_warnings, showing_progress
 
     composed = compose(overrides)
     config = composed.config
-    with composed.blaming():
+    with composed.adding_sources():
         _check_outputs(config)
         program = build_program(config)
         turned = [*composed.overridden, *composed.set_in_study]
         warnings = design_warnings(composed, program, turned, searched=False)
         warnings += idle_keys(composed, program, turned).values()
-        with waiting("checking plug-ins, once for each text", console):
-            warnings += failing_plugins(config)
+        with showing_progress("checking plug-ins, once for each text", console):
+            warnings += plugin_warnings(config)
         if not (full or as_json):
             warnings = _fit(warnings, console.width)
-        say_warnings(warnings, console)
-        with waiting(_what_takes_time(config), console):
+        print_warnings(warnings, console)
+        with showing_progress(_what_takes_time(config), console):
             result = simulated(config, program, record=config.timeline is not None)
             jobs = AloneRunners.from_config(config).times(result.run.measures.end[0])
     title = f"{config.workload.name} on {result.program.cluster.topology.name}"
@@ -118,14 +118,14 @@ def simulate(
             print_result(result, title, console, price)
             print_interruptions(result, console)
             print_jobs(jobs, console)
-            say(sure, console)
+            print_line(sure, console)
         else:
             more = "dimsweep simulate --full adds collectives, classes of ranks and slopes"
             texts = (sure, more, *(f"warning: {text}" for text in warnings))
             used = sum(count_lines(text, console.width) for text in texts)
             print_screen(result, title, console, price, jobs, used)
-            say(sure, console)
-            say(more, console, "dim")
+            print_line(sure, console)
+            print_line(more, console, "dim")
     _write_files(result, config, title, console)
 
 
@@ -134,7 +134,7 @@ _WARNING_LINES = 8
 
 def _fit(warnings: Sequence[str], width: int) -> list[str]:
     """Return the first warnings, which leave room for the account, and the number of others."""
-    from dimsweep.sweeper.terminal import count_lines, plural
+    from dimsweep.sweeper.terminal import count_lines, format_count
 
     found, left = list[str](), _WARNING_LINES
     for text in warnings:
@@ -143,7 +143,7 @@ def _fit(warnings: Sequence[str], width: int) -> list[str]:
             break
         found.append(text)
     others = len(warnings) - len(found)
-    return [*found, f"{plural(others, 'other warning')}: see --full"] if others else found
+    return [*found, f"{format_count(others, 'other warning')}: see --full"] if others else found
 
 
 def _what_takes_time(config: "Config") -> str:
@@ -176,15 +176,15 @@ def _told(config: "Config", result: "Result", jobs: Mapping[str, "JobTime"]) -> 
 def _write_files(result: "Result", config: "Config", title: str, console: "Console") -> None:
     """Write the timeline and the pictures that the configuration names."""
     from dimsweep.sweeper.output import write_file
-    from dimsweep.sweeper.terminal import say
+    from dimsweep.sweeper.terminal import print_line
 
     if config.timeline is not None:
         limit = config.timeline_limit
         content, holds = result.timeline_file(None if limit is None else int(limit))
         file = write_file(config.timeline, "the timeline", content)
-        say(f"timeline: {file} (open it at ui.perfetto.dev), with {holds}", console)
+        print_line(f"timeline: {file} (open it at ui.perfetto.dev), with {holds}", console)
         if not holds.startswith("all"):
-            say("  timeline_limit=null writes the whole", console)
+            print_line("  timeline_limit=null writes the whole", console)
     if config.picture is None and config.congestion is None:
         return
     from dimsweep.sweeper.draw.canvas import kind_of
@@ -194,7 +194,7 @@ def _write_files(result: "Result", config: "Config", title: str, console: "Conso
     for key, draw in (("picture", draw_network), ("congestion", draw_congestion)):
         if (name := getattr(config, key)) is not None:
             content = draw(result, title, kind_of(name, key))
-            say(f"{key}: {write_file(name, 'the picture', content)}", console)
+            print_line(f"{key}: {write_file(name, 'the picture', content)}", console)
 
 
 def _check_outputs(config: "Config") -> None:

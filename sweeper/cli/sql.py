@@ -129,13 +129,13 @@ def _text(value: object) -> str:
 def _print_table(columns: Sequence[str], rows: Iterator[Sequence[object]]) -> None:
     from rich.console import Console
 
-    from dimsweep.sweeper.terminal import plural, say, table
+    from dimsweep.sweeper.terminal import format_count, make_table, print_line
 
     console = Console()
     texts = [[_text(value) for value in row] for row in itertools.islice(rows, _SHOWN)]
-    console.print(table(columns, texts, left=0))
+    console.print(make_table(columns, texts, left=0))
     if more := sum(1 for _ in rows):
-        say(f"... and {plural(more, 'more row')}; --csv prints all", console)
+        print_line(f"... and {format_count(more, 'more row')}; --csv prints all", console)
 
 
 def _print_csv(columns: Sequence[str], rows: Iterator[Sequence[object]]) -> None:

@@ -14,7 +14,7 @@ from dimsweep.sweeper.cli.overrides import Asked, hydra_options, overrides
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dimsweep.sweeper.config.compose import Composed
+    from dimsweep.sweeper.config.compose import ComposedConfig
     from dimsweep.sweeper.run.loop import Progress, StudyPlan
 
 
@@ -68,7 +68,11 @@ def sweep_command(overrides: Sequence[str], retry_failed: bool, full: bool, aske
 
 
 def sweep_study(
-    composed: "Composed", console: "Console", *, retry_failed: bool = False, full: bool = False
+    composed: "ComposedConfig",
+    console: "Console",
+    *,
+    retry_failed: bool = False,
+    full: bool = False,
 ) -> int:
     """Run (or resume) a study and report it; returns the exit code."""
     from dimsweep.engine import DimsweepError, is_compiled
@@ -77,18 +81,20 @@ def sweep_study(
     from dimsweep.sweeper.questions.plan import plan_study
     from dimsweep.sweeper.run.executor import LostClusterError
     from dimsweep.sweeper.run.session import run_in_ledger
-    from dimsweep.sweeper.terminal import say, say_warnings
+    from dimsweep.sweeper.terminal import print_line, print_warnings
 
     config = composed.config
     if not is_compiled(config.fidelity, config.network.packets.transport):
-        say("compiling the simulation kernel (once for an installation, about a minute)", console)
+        print_line(
+            "compiling the simulation kernel (once for an installation, about a minute)", console
+        )
     plan = plan_study(composed)
     _introduce(plan, console)
     with Ledger(plan.folder, plan.study, plan.schema, retry_failed=retry_failed) as ledger:
-        say_warnings(ledger.notes, console)
+        print_warnings(ledger.notes, console)
         before = len(ledger.index)
         if before:
-            say(f"resuming: {plan.folder} has {before} rows", console)
+            print_line(f"resuming: {plan.folder} has {before} rows", console)
         started = time.monotonic()
         try:
             with interruptible() as check, progress_bar(plan, console) as bar:
@@ -98,12 +104,12 @@ def sweep_study(
                     bar.update(progress)
 
                 progress = run_in_ledger(
-                    ledger, plan, watch, notify=lambda text: say(text, console, "yellow")
+                    ledger, plan, watch, notify=lambda text: print_line(text, console, "yellow")
                 )
         except KeyboardInterrupt:
             n = len(ledger.index)
             safe = f": {n} rows are safe in {plan.folder}" if n else " before the first trial"
-            say(f"\nstopped{safe}; the same command continues", console)
+            print_line(f"\nstopped{safe}; the same command continues", console)
             return INTERRUPTED
         except LostClusterError as error:
             raise DimsweepError(
@@ -113,7 +119,7 @@ def sweep_study(
     new = len(ledger.index) - before - progress.borrowed
     seconds = time.monotonic() - started
     text = _summary(plan, progress, new, before, seconds)
-    say(text, console)
+    print_line(text, console)
     _report(plan, console, text, full=full)
     return 0
 
@@ -122,14 +128,14 @@ def _introduce(plan: "StudyPlan", console: "Console") -> None:
     """Tell what is odd about the designs, and what is not obvious about the search."""
     from dimsweep.sweeper.report.remarks import merged
     from dimsweep.sweeper.search import reason
-    from dimsweep.sweeper.terminal import say, say_warnings
+    from dimsweep.sweeper.terminal import print_line, print_warnings
 
-    say_warnings([each.line for each in merged(plan.study.warnings)], console)
+    print_warnings([each.line for each in merged(plan.study.warnings)], console)
     # The record has none of a large grid.
     searches = zip(plan.cells, plan.study.cells, strict=False)
     reasons = [reason(cell.config, record.sampler, record.trials) for cell, record in searches]
     for text in dict.fromkeys(filter(None, reasons)):
-        say(text, console)
+        print_line(text, console)
 
 
 def _report(plan: "StudyPlan", console: "Console", summary: str, *, full: bool) -> None:
@@ -149,7 +155,7 @@ def _report(plan: "StudyPlan", console: "Console", summary: str, *, full: bool) 
 def _summary(plan: "StudyPlan", progress: "Progress", new: int, before: int, seconds: float) -> str:
     """Count the rows of this run: ``new`` ones, of which the searches' trials are those that the
     report counts, and those known ``before``."""
-    from dimsweep.sweeper.terminal import plural
+    from dimsweep.sweeper.terminal import format_count
 
     beside = {"shared trial": progress.extra["portfolio"]}
     beside |= {name: progress.extra[name] for name in ("recheck", "baseline")}
@@ -160,7 +166,7 @@ def _summary(plan: "StudyPlan", progress: "Progress", new: int, before: int, sec
         text += f", {before} known already"
     if progress.borrowed:
         text += f", {progress.borrowed} taken from other cells or studies"
-    if others := [plural(n, name) for name, n in beside.items() if n]:
+    if others := [format_count(n, name) for name, n in beside.items() if n]:
         text += f", {' and '.join(others)} beside them"
     if progress.failed:
         text += f", {progress.failed} failed or infeasible"

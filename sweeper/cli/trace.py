@@ -24,9 +24,9 @@ from dimsweep.engine.formats.chakra.lint import Finding, lint_job, repaired
 from dimsweep.sweeper.cli.overrides import overrides
 from dimsweep.sweeper.cli.simulate import simulate
 from dimsweep.sweeper.cli.trace_files import Traces, find_traces, groups_option, source, write_keys
-from dimsweep.sweeper.config.overrides import quoted
+from dimsweep.sweeper.config.overrides import quote
 from dimsweep.sweeper.output import write_file
-from dimsweep.sweeper.terminal import plural, say, table
+from dimsweep.sweeper.terminal import format_count, make_table, print_line
 
 if TYPE_CHECKING:
     from dimsweep.engine.formats.pytorch import Converted
@@ -62,8 +62,8 @@ def lint_command(source: str, groups: str | None, repair: Path | None) -> int:
     if len(findings) > _FINDINGS_SHOWN:
         print(f"... and {len(findings) - _FINDINGS_SHOWN:,} more")
     n_nodes = sum(len(one.trace.nodes) for one in scanned)
-    said = plural(len(findings), "finding") if findings else "no findings"
-    print(f"{said} in {plural(len(scanned), 'trace')} of {plural(n_nodes, 'node')}")
+    said = format_count(len(findings), "finding") if findings else "no findings"
+    print(f"{said} in {format_count(len(scanned), 'trace')} of {format_count(n_nodes, 'node')}")
     if repair is not None:
         print(write_repaired(traces, scanned, findings, repair))
     return 1 if findings else 0
@@ -94,7 +94,7 @@ def write_repaired(
             shutil.copy(traces.groups, folder / f"{traces.name}.groups.json")
         (folder / REPORT).write_text("".join(f"{line}\n" for line in lines))
     left = f", {left_out} left out" if left_out else ""
-    return f"{plural(len(scanned) - left_out, 'trace')} in {folder}{left}; {REPORT} says why"
+    return f"{format_count(len(scanned) - left_out, 'trace')} in {folder}{left}; {REPORT} says why"
 
 
 def _write_mended(one: Scanned, target: Path) -> str:
@@ -131,11 +131,14 @@ def stats_command(source: str, groups: str | None) -> int:
     """
     traces, console = find_traces(source, groups), Console()
     classes = trace_stats(read_traces(traces.files), traces.group_ranks())
-    n_ranks, n_classes = plural(len(traces.files), "trace"), plural(len(classes), "class")
-    say(f"{traces.name}: {n_ranks}, {n_classes} of ranks", console)
+    n_ranks, n_classes = (
+        format_count(len(traces.files), "trace"),
+        format_count(len(classes), "class"),
+    )
+    print_line(f"{traces.name}: {n_ranks}, {n_classes} of ranks", console)
     for stats, ranks in classes:
         name = "the trace" if traces.alone else _name_ranks(ranks)
-        console.print(table((name, "nodes", "amount", "recorded duration"), _rows(stats)))
+        console.print(make_table((name, "nodes", "amount", "recorded duration"), _rows(stats)))
     return 0
 
 
@@ -200,9 +203,9 @@ def show_command(
         file = traces.files[rank]
         kind = kind_of(picture, "--picture")
         write_file(picture, "the picture", draw_trace(read_trace(file), file.name, kind))
-        say(f"picture: {picture}", console)
+        print_line(f"picture: {picture}", console)
     if timeline is not None:
-        words = [*_as_workload(traces), f"timeline={quoted(timeline)}", *overrides]
+        words = [*_as_workload(traces), f"timeline={quote(timeline)}", *overrides]
         simulate(words, console)
     return 0
 
@@ -212,8 +215,8 @@ def _as_workload(traces: Traces) -> list[str]:
     source = str(traces.files[0])
     if not traces.alone:
         source = source.removesuffix(".0.et")
-    groups = [] if traces.groups is None else [f"workload.groups={quoted(str(traces.groups))}"]
-    return ["workload=chakra", f"workload.traces={quoted(source)}", *groups]
+    groups = [] if traces.groups is None else [f"workload.groups={quote(str(traces.groups))}"]
+    return ["workload=chakra", f"workload.traces={quote(source)}", *groups]
 
 
 @click.command("write")
@@ -243,7 +246,7 @@ def write_workload(target: str, overrides: Sequence[str], keys: Sequence[str] = 
 
     composed = compose(overrides)
     config = composed.config
-    with composed.blaming():
+    with composed.adding_sources():
         cluster = build_cluster(config)
         workload = build_workload(config, cluster)
     if keys:
@@ -290,7 +293,7 @@ def convert(
     from dimsweep.engine.formats.pytorch import convert_traces, is_execution_trace
 
     if source.endswith(".txt"):
-        layers = ["workload=astra1_text", f"workload.file={quoted(source)}"]
+        layers = ["workload=astra1_text", f"workload.file={quote(source)}"]
         return write_workload(target, [*layers, *overrides])
     if overrides:
         what = "only layers (a .txt file) need a configuration; traces take no KEY=VALUE"

@@ -15,15 +15,15 @@ from dimsweep.sweeper.part import (
     Bandwidth,
     Flag,
     MoneyOrNone,
-    Parsed,
     Part,
     Power,
     Quantity,
+    ValueParser,
     default,
-    key,
     mirror,
-    one_of,
-    quantity,
+    naming_key,
+    parse_name,
+    quantity_parser,
 )
 from dimsweep.sweeper.places import find_option
 
@@ -31,7 +31,7 @@ MEDIA = ("board", "copper", "fibre")
 _DATE = re.compile(r"\d{4}(-(0[1-9]|1[0-2]))?")
 
 
-def _date(value: Any) -> str:
+def _parse_date(value: Any) -> str:
     text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     if not isinstance(text, str) or not _DATE.fullmatch(text):
         hint = 'a year, or a year and a month, such as "2024-08"'
@@ -39,22 +39,22 @@ def _date(value: Any) -> str:
     return text
 
 
-def _source(value: Any) -> str:
+def _parse_source(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         hint = "who says so: a list, a quotation, a page"
         raise DimsweepError(f"{format_yaml(value)} is no source", hint=hint)
     return value
 
 
-Date = Annotated[str, Parsed(_date)]
-Source = Annotated[str, Parsed(_source)]
-EvidenceLevel = Annotated[str, Parsed(lambda value: one_of(value, LEVELS), choices=LEVELS)]
-Medium = Annotated[str, Parsed(lambda value: one_of(value, MEDIA), choices=MEDIA)]
-Metres = Annotated[Quantity, Parsed(quantity(units.LENGTH, zero=True))]
-At = Annotated[str, Parsed(lambda value: one_of(value, ("", "nic", "switch")))]
+Date = Annotated[str, ValueParser(_parse_date)]
+Source = Annotated[str, ValueParser(_parse_source)]
+EvidenceLevel = Annotated[str, ValueParser(lambda value: parse_name(value, LEVELS), choices=LEVELS)]
+Medium = Annotated[str, ValueParser(lambda value: parse_name(value, MEDIA), choices=MEDIA)]
+Metres = Annotated[Quantity, ValueParser(quantity_parser(units.LENGTH, zero=True))]
+Attachment = Annotated[str, ValueParser(lambda value: parse_name(value, ("", "nic", "switch")))]
 
 
-class _Dated(Part):
+class _SourcedAmount(Part):
     """Who says it, when, and how well that is evidenced: a level of :data:`engine.network.LEVELS`.
     All three must be told."""
 
@@ -67,26 +67,26 @@ class _Dated(Part):
         return engine.Amount(**dict(self))
 
 
-class Price(_Dated):
+class Price(_SourcedAmount):
     """USD of one part."""
 
     value: MoneyOrNone
 
 
-class Watts(_Dated):
+class Watts(_SourcedAmount):
     """What one part draws."""
 
     value: Power
 
 
-class Sold(
+class SoldPart(
     mirror(  # type: ignore[misc]
         engine.Part,
         without=("name", "price", "watts"),
         unset=("bandwidth", "length"),
         bandwidth=Bandwidth,
         length=Metres,
-        at=At,
+        at=Attachment,
     )
 ):
     """A part that is bought whole: the settings of :class:`engine.network.Part`."""
@@ -107,12 +107,12 @@ class Sold(
         if self.kind is PartKind.CABLE and self.medium == "board":
             raise DimsweepError("a cable has a medium", where="medium", hint="copper or fibre")
         given = {k: v for k, v in self.settings(engine.Part).items() if v is not None}
-        given |= {"medium": medium(self.medium), "name": name}
+        given |= {"medium": engine_medium(self.medium), "name": name}
         given |= {k: v.build() for k, v in (("price", self.price), ("watts", self.watts)) if v}
         return engine.Part(**given)
 
 
-def medium(name: str) -> Any:
+def engine_medium(name: str) -> Any:
     """A medium as the engine has it: nothing is bought on a board."""
     return "" if name == "board" else name
 
@@ -137,7 +137,7 @@ class Link(Part):
         return f"{self.name}, announced" if self.announced else self.name
 
 
-class Kind(Part):
+class LinkKind(Part):
     """The links of a kind, from the slowest to the fastest; ``what`` is what one is called."""
 
     what: str
@@ -150,15 +150,15 @@ class Catalogue(Part):
 
     RENAMED: ClassVar[Mapping[str, str]] = {"switches": "parts"}
 
-    links: dict[str, Kind]
-    parts: dict[str, Sold] = default(dict)
+    links: dict[str, LinkKind]
+    parts: dict[str, SoldPart] = default(dict)
 
     @property
-    def switches(self) -> list[Sold]:
+    def switches(self) -> list[SoldPart]:
         """The switches among the parts."""
         return [part for part in self.parts.values() if part.kind is PartKind.SWITCH]
 
-    def kind(self, name: str) -> Kind:
+    def kind(self, name: str) -> LinkKind:
         """The links of a kind; raises :class:`DimsweepError` if there is none of the name."""
         if name not in self.links:
             hint = suggest_names(name, self.links)
@@ -167,9 +167,9 @@ class Catalogue(Part):
 
 
 @cache
-def catalogue() -> Catalogue:
+def load_catalogue() -> Catalogue:
     """The catalogue: that of the current folder's conf/ if it has one."""
     file = find_option("", "parts")
     assert file is not None  # dimsweep brings it
-    with key(str(file)):
-        return Catalogue.of(OmegaConf.to_container(read_options(file).node))
+    with naming_key(str(file)):
+        return Catalogue.from_plain(OmegaConf.to_container(read_options(file).node))

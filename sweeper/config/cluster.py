@@ -25,18 +25,18 @@ from dimsweep.engine.formats.astra_sim import read_topology
 from dimsweep.engine.topology import parse_shape
 from dimsweep.sweeper.part import (
     Bandwidths,
-    Count,
-    File,
-    Parsed,
+    CountKey,
+    FileName,
     Part,
     Times,
-    Whole,
+    ValueParser,
+    WholeNumber,
+    expand_per_dimension,
+    list_parser,
+    member_parser,
     mirror,
-    named,
-    one_or_each,
-    per_dimension,
 )
-from dimsweep.sweeper.places import found
+from dimsweep.sweeper.places import find_file
 
 _NEAR = 2  # sizes that are told on either side of one that is not possible
 
@@ -46,10 +46,10 @@ class Growth(Part):
     dimensions of a node stay, and the one after them joins the nodes.  A torus is built of cubes of
     ``cube`` NPUs a side, as nearly a cube as possible, ``within`` so many NPUs a side."""
 
-    node: Count
-    most: Count | None = None
-    cube: Count | None = None
-    within: tuple[Count, ...] | None = None
+    node: CountKey
+    most: CountKey | None = None
+    cube: CountKey | None = None
+    within: tuple[CountKey, ...] | None = None
 
     def shape(self, shape: str, nodes: int) -> str:
         """``shape`` with another number of nodes; raises :class:`DimsweepError` for a size that is
@@ -73,7 +73,7 @@ class Growth(Part):
     def _torus(self, nodes: int, cube: int, within: tuple[int, ...]) -> str:
         per_cube = cube ** len(within)
         cubes, rest = divmod(nodes * self.node, per_cube)
-        sides = list(_sides(cubes, [most // cube for most in within])) if not rest else []
+        sides = list(_factor_sides(cubes, [most // cube for most in within])) if not rest else []
         if sides:
             best = min(sides, key=lambda side: (max(side), -min(side)))
             return "_".join(f"Ring({cube * side})" for side in best)
@@ -81,7 +81,7 @@ class Growth(Part):
         known = [
             n * per_cube // self.node
             for n in range(1, most * self.node // per_cube + 1)
-            if any(_sides(n, [each // cube for each in within]))
+            if any(_factor_sides(n, [each // cube for each in within]))
         ]
         near = [n for n in known if n < nodes][-_NEAR:] + [n for n in known if n > nodes][:_NEAR]
         whole = " x ".join([str(cube)] * len(within))
@@ -92,7 +92,7 @@ class Growth(Part):
         )
 
 
-def _sides(number: int, most: list[int]) -> Iterator[tuple[int, ...]]:
+def _factor_sides(number: int, most: list[int]) -> Iterator[tuple[int, ...]]:
     """Ascending sides whose product is ``number``, each up to its own in ``most`` (ascending)."""
 
     def go(left: int, least: int, rest: list[int]) -> Iterator[tuple[int, ...]]:
@@ -118,7 +118,7 @@ class Topology(Part):
     shape: str | None = None
     bandwidth: Bandwidths | None = None
     latency: Times | None = None
-    file: File | None = None
+    file: FileName | None = None
     tiers: tuple[str, ...] = ()
     machines: tuple[str, ...] = ()
     grows: Growth | None = None
@@ -128,7 +128,7 @@ class Topology(Part):
         """Raises :class:`DimsweepError` naming the key within the topology."""
         if self.file is not None:
             with naming_place("file"):
-                return read_topology(found(self.file), list(self.tiers))
+                return read_topology(find_file(self.file), list(self.tiers))
         for name in ("shape", "bandwidth", "latency"):
             if getattr(self, name) is None:
                 raise DimsweepError("this key needs a value", where=name, hint=GIVE)
@@ -139,8 +139,8 @@ class Topology(Part):
         self._check_lists(n)
         return dimsweep.engine.Topology.build(
             self.shape,
-            bandwidth=list(per_dimension(self.bandwidth, n, "bandwidth")),
-            latency=list(per_dimension(self.latency, n, "latency")),
+            bandwidth=list(expand_per_dimension(self.bandwidth, n, "bandwidth")),
+            latency=list(expand_per_dimension(self.latency, n, "latency")),
             tiers=list(self.tiers),
         )
 
@@ -163,7 +163,7 @@ class Topology(Part):
 
 
 @cache
-def _plugged(memory: Any) -> type[Part]:
+def _plugin_memory_keys(memory: Any) -> type[Part]:
     """Return the keys of a plug-in's memory that no other memory has."""
     return mirror(memory, without=Memory.model_fields)
 
@@ -187,13 +187,13 @@ class Memory(
     """
 
     model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, Annotated[Any, Parsed(lambda value: value)]]
+    __pydantic_extra__: dict[str, Annotated[Any, ValueParser(lambda value: value)]]
 
     @classmethod
-    def _more(cls, value: Mapping[str, Any]) -> type[Part] | None:
+    def _extra_part(cls, value: Mapping[str, Any]) -> type[Part] | None:
         kind = value.get("kind")
         memory: Any = MEMORIES.get(kind) if isinstance(kind, str) else None
-        return None if memory is None else _plugged(memory)
+        return None if memory is None else _plugin_memory_keys(memory)
 
     def build(self) -> dimsweep.engine.RemoteMemory | None:
         """The memory, if there is one.  Raises :class:`DimsweepError` naming the key that is
@@ -228,14 +228,16 @@ class Memory(
 _NCCL = ("nccl_algo", "nccl_proto", "nccl_nvls_enable")
 
 
-_Names = Annotated[str | tuple[str, ...], Parsed(one_or_each(str), takes="name, or a list")]
+_Names = Annotated[str | tuple[str, ...], ValueParser(list_parser(str), takes="name, or a list")]
 
 
 class Collective(
     mirror(  # type: ignore[misc]
         CollectiveModel,
         without=("algorithms", "all_to_all", "library", "timings"),
-        order=Annotated[DimensionOrder, Parsed(named(DimensionOrder, ORDERS), choices=ORDERS)],
+        order=Annotated[
+            DimensionOrder, ValueParser(member_parser(DimensionOrder, ORDERS), choices=ORDERS)
+        ],
     )
 ):
     """How collectives run: the settings of :class:`CollectiveModel`, by names."""
@@ -250,7 +252,7 @@ class Collective(
     gpu: str | None = None
     #: File of measured times: output of nccl-tests, or CSV with the columns op, gpus, nodes, bytes,
     #: time_us.
-    measured: File | None = None
+    measured: FileName | None = None
     #: Bandwidths of the dimensions' links when `measured` was written, from which other bandwidths
     #: scale the times; topology.bandwidth unless given.
     measured_bandwidth: Bandwidths | None = None
@@ -259,13 +261,13 @@ class Collective(
     #: NCCL_PROTO, in NCCL's syntax: LL,LL128,Simple.
     nccl_proto: str = ""
     #: NCCL_NVLS_ENABLE: 0 is off, 1 on, 2 where the hardware has it.
-    nccl_nvls_enable: Whole = 2
+    nccl_nvls_enable: WholeNumber = 2
 
     def build(self, n_dims: int) -> CollectiveModel:
         """The model of collectives for ``n_dims`` dimensions; reads ``measured`` if it is given."""
         told = self.settings(CollectiveModel)
         for name in ("algorithms", "all_to_all"):
-            told[name] = per_dimension(told[name], n_dims, name)
+            told[name] = expand_per_dimension(told[name], n_dims, name)
         told |= {"library": self._library(), "timings": self._timings(n_dims)}
         return CollectiveModel(**told)
 
@@ -279,10 +281,10 @@ class Collective(
                 )
             return None
         with naming_place("measured"):
-            timings = read_nccl_tests(found(self.measured))
+            timings = read_nccl_tests(find_file(self.measured))
         if self.measured_bandwidth is None:
             return timings
-        then = per_dimension(self.measured_bandwidth, n_dims, "measured_bandwidth")
+        then = expand_per_dimension(self.measured_bandwidth, n_dims, "measured_bandwidth")
         return dataclasses.replace(timings, bandwidth=then)
 
     def _library(self) -> Nccl | None:

@@ -8,11 +8,11 @@ from omegaconf import OmegaConf
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.compose import compose_keys
-from dimsweep.sweeper.config.reference import parts_in, type_of
+from dimsweep.sweeper.config.reference import key_type, walk_parts
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload import KINDS, Workload
-from dimsweep.sweeper.part import Parsed
-from dimsweep.sweeper.places import groups
+from dimsweep.sweeper.part import ValueParser
+from dimsweep.sweeper.places import list_groups
 
 # Keys whose values are the names of a registry.
 _REGISTERED = {
@@ -23,7 +23,7 @@ _REGISTERED = {
 }
 
 
-def completions(typed: Sequence[str], incomplete: str) -> list[str]:
+def complete_override(typed: Sequence[str], incomplete: str) -> list[str]:
     """How ``incomplete`` may go on after the overrides that are ``typed`` already.
 
     A key goes on by one level (``collective.`` or ``collective.chunks=``), as the options that are
@@ -32,15 +32,15 @@ def completions(typed: Sequence[str], incomplete: str) -> list[str]:
     key may become the study, unless one is typed.
     """
     if any(word.startswith("plugins=") for word in typed):
-        _composed(typed)  # finds the presets that they bring along
-    known = groups()
+        _compose_leniently(typed)  # finds the presets that they bring along
+    known = list_groups()
     if "=" in incomplete:
         name, _, value = incomplete.partition("=")
         before = incomplete[: len(incomplete) - len(value.rpartition(",")[2])]
         values = known[name] if name in known else _values(typed, name)
         found = [before + value for value in values]
     else:
-        found = list(_keys(_composed(typed), incomplete.rpartition(".")[0]))
+        found = list(_complete_key(_compose_leniently(typed), incomplete.rpartition(".")[0]))
         if "." not in incomplete:
             found += [f"{name}=" for name in known]
             named = any(word.startswith("study=") for word in typed)
@@ -57,25 +57,25 @@ def _values(typed: Sequence[str], key: str) -> list[str]:
     part: Any = Config
     *path, last = key.split(".")
     for name in path:
-        part = next(parts_in(type_of(part, name)), None)
+        part = next(walk_parts(key_type(part, name)), None)
         if part is Workload:
-            part = KINDS.get(_composed(typed).get("workload", {}).get("kind", ""))
-    return list(_names(type_of(part, last)))
+            part = KINDS.get(_compose_leniently(typed).get("workload", {}).get("kind", ""))
+    return list(_choices(key_type(part, last)))
 
 
-def _names(kind: Any) -> Iterator[str]:
+def _choices(kind: Any) -> Iterator[str]:
     """The names that a type has."""
     if isinstance(kind, str):
         yield kind
-    elif isinstance(kind, Parsed):
+    elif isinstance(kind, ValueParser):
         yield from kind.choices
     elif kind is bool:
         yield from ("true", "false")
     for each in get_args(kind):
-        yield from _names(each)
+        yield from _choices(each)
 
 
-def _composed(typed: Sequence[str]) -> Any:
+def _compose_leniently(typed: Sequence[str]) -> Any:
     """All keys under the overrides; without them where they cannot be composed."""
     try:
         return OmegaConf.to_container(compose_keys(typed))
@@ -83,10 +83,10 @@ def _composed(typed: Sequence[str]) -> Any:
         return OmegaConf.to_container(compose_keys(()))
 
 
-def _keys(node: Any, parent: str) -> Iterator[str]:
+def _complete_key(node: Any, parent: str) -> Iterator[str]:
     for name in parent.split(".") if parent else ():
         node = node.get(name) if isinstance(node, Mapping) else None
-    known = groups() if not parent else ()
+    known = list_groups() if not parent else ()
     for name, value in node.items() if isinstance(node, Mapping) else ():
         key = f"{parent}.{name}".removeprefix(".")
         if isinstance(value, Mapping) and value:

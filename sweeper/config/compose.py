@@ -11,32 +11,32 @@ from omegaconf import DictConfig, OmegaConf
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.composition import (
     compose_files,
-    compose_whole,
-    folder_place,
+    compose_with_hydra,
+    folder_url,
+    hash_files,
     show_info,
-    state_of_files,
 )
-from dimsweep.sweeper.config.explain import Origin, explaining, refuse_unknown
-from dimsweep.sweeper.config.options import SEARCH_PATH, read_options, refuse_hydras
+from dimsweep.sweeper.config.explain import Origin, explaining_errors, refuse_unknown_key
+from dimsweep.sweeper.config.options import SEARCH_PATH, hydra_key_error, read_options
 from dimsweep.sweeper.config.overrides import (
     STUDY,
-    Word,
-    choice_of,
+    ConfigOverride,
+    apply_sweeps,
+    format_choice,
     is_group,
-    lay,
-    quoted,
-    read,
-    take_over,
+    quote,
+    read_override,
+    replace_axes,
 )
-from dimsweep.sweeper.config.schema import Config, load_plugins
+from dimsweep.sweeper.config.schema import Config, load_config_plugins
 from dimsweep.sweeper.part import has_order
 from dimsweep.sweeper.places import (
     find_option,
     find_study,
-    groups,
     installed_plugins,
-    options_of,
-    search_also,
+    list_groups,
+    plugin_options_folder,
+    set_extra_folders,
 )
 
 CLUSTER = "cluster"  # the group whose options choose those of other groups
@@ -44,7 +44,7 @@ WORKLOAD = "workload"
 
 
 @dataclass(frozen=True)
-class Composed(Origin):
+class ComposedConfig(Origin):
     """A configuration, and where it came from."""
 
     config: Config
@@ -57,7 +57,7 @@ def compose(
     *,
     may_sweep: bool = False,
     state: int | None = None,
-) -> Composed:
+) -> ComposedConfig:
     """Return the configuration under overrides, and then under values of dotted keys.
 
     Parameters
@@ -78,53 +78,55 @@ def compose(
     DimsweepError
         Names the file and the key that are wrong.
     """
-    words = list(map(read, overrides))
+    words = list(map(read_override, overrides))
     for word in words if not may_sweep else ():
         _refuse_sweep(word)
     # Workers have a cell's plug-ins.
     choices, node, state = _compose_node(words, anew=values is None, state=state)
     origin = Origin(tuple(overrides), choices, varied=tuple(values or ()))
-    with explaining(origin):
+    with explaining_errors(origin):
         for key, value in (values or {}).items():
             # Merged, a mapping whose order counts would keep the order of the one before it.
             OmegaConf.update(node, key, value, merge=not has_order(key), force_add=True)
         plain = OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
         if may_sweep and values is None:  # a cell of the grid has a value of each axis
-            take_over(plain, words)
-        lay(plain, words)
+            replace_axes(plain, words)
+        apply_sweeps(plain, words)
         _check_size(plain, choices)
-    with origin.blaming():
+    with origin.adding_sources():
         if values is None:
-            load_plugins(plain, anew=True)
+            load_config_plugins(plain, anew=True)
         try:
-            config = Config.of(plain)
+            config = Config.from_plain(plain)
         except DimsweepError as error:
-            raise _of_portfolio(error, plain, choices) from error.__cause__
-    return Composed(origin.overrides, origin.choices, config, varied=origin.varied, state=state)
+            raise _add_portfolio_hint(error, plain, choices) from error.__cause__
+    return ComposedConfig(
+        origin.overrides, origin.choices, config, varied=origin.varied, state=state
+    )
 
 
 def compose_keys(overrides: Sequence[str], *, may_sweep: bool = False) -> DictConfig:
     """Return the configuration that :func:`compose` would resolve and check."""
-    words = list(map(read, overrides))
+    words = list(map(read_override, overrides))
     choices, node, _ = _compose_node(words)
-    with explaining(Origin(tuple(overrides), choices)):
+    with explaining_errors(Origin(tuple(overrides), choices)):
         if may_sweep:
-            take_over(node, words)
-        lay(node, words)
+            replace_axes(node, words)
+        apply_sweeps(node, words)
     return node
 
 
-def compose_hydras(overrides: Sequence[str]) -> DictConfig:
+def compose_hydra_config(overrides: Sequence[str]) -> DictConfig:
     """Return Hydra's own configuration under ``overrides``, below its key ``hydra``."""
-    chosen = _choose(list(map(read, overrides)))
-    return OmegaConf.masked_copy(compose_whole(chosen), ["hydra"])
+    chosen = _choose(list(map(read_override, overrides)))
+    return OmegaConf.masked_copy(compose_with_hydra(chosen), ["hydra"])
 
 
 def print_info(overrides: Sequence[str], info: str) -> None:
     """Print Hydra's information on a composition, one of the choices of its ``--info``."""
-    words = list(map(read, overrides))
+    words = list(map(read_override, overrides))
     _compose_node(words)  # raises errors in our own words
-    lines = [word.line for word in words if word.sets_a_key and not word.sweeps]
+    lines = [word.line for word in words if word.is_setting and not word.is_sweep]
     log = logging.getLogger()  # Hydra has it print, and leaves it so
     level, handlers = log.level, list(log.handlers)
     try:
@@ -134,8 +136,8 @@ def print_info(overrides: Sequence[str], info: str) -> None:
         log.handlers[:] = handlers
 
 
-def _refuse_sweep(word: Word) -> None:
-    if word.sweeps:
+def _refuse_sweep(word: ConfigOverride) -> None:
+    if word.is_sweep:
         hint = "`dimsweep sweep` simulates each of them; a list is written in brackets, a number "
         hint += "with a point, and a text with commas or brackets in quotes"
         if shape := word.shape:
@@ -145,7 +147,7 @@ def _refuse_sweep(word: Word) -> None:
 
 
 def _compose_node(
-    words: Sequence[Word], *, anew: bool = True, state: int | None = None
+    words: Sequence[ConfigOverride], *, anew: bool = True, state: int | None = None
 ) -> tuple[Mapping[str, str], DictConfig, int]:
     """Return the option chosen for each group, the keys of files and overrides, unresolved and
     unchecked, and the state of the files.
@@ -157,45 +159,45 @@ def _compose_node(
     if len(named := _named_studies(words)) > 1:
         hint = "give one; `dimsweep compare` shows the best of several"
         raise DimsweepError(f"{' and '.join(named)} are named", where="study", hint=hint)
-    with explaining(origin):
-        plugins = _plugins(words, named)
-    with replace(origin, choices={STUDY: "".join(named) or "none"}).blaming():
-        load_plugins({"plugins": plugins}, anew=anew)
-    with explaining(origin):
-        chosen = _for_hydra(words, plugins)
-        state = state_of_files(chosen) if state is None else state
+    with explaining_errors(origin):
+        plugins = _find_plugins(words, named)
+    with replace(origin, choices={STUDY: "".join(named) or "none"}).adding_sources():
+        load_config_plugins({"plugins": plugins}, anew=anew)
+    with explaining_errors(origin):
+        chosen = _select_for_hydra(words, plugins)
+        state = hash_files(chosen) if state is None else state
         tree = compose_files(chosen, state)
     node = tree.node()
-    with explaining(Origin(origin.overrides, tree.choices)):
+    with explaining_errors(Origin(origin.overrides, tree.choices)):
         for word in words:
-            if word.sets_a_key:
-                refuse_unknown(word.key, node)
-            if word.sets_a_key and not word.sweeps:
+            if word.is_setting:
+                refuse_unknown_key(word.key, node)
+            if word.is_setting and not word.is_sweep:
                 value = word.parsed.value()
                 OmegaConf.update(node, word.key, value, merge=True, force_add=True)
     return tree.choices, node, state
 
 
-def _choose(words: Sequence[Word]) -> list[Word]:
+def _choose(words: Sequence[ConfigOverride]) -> list[ConfigOverride]:
     """Return the part of checked overrides that Hydra composes."""
-    return _for_hydra(words, _plugins(words, _named_studies(words)))
+    return _select_for_hydra(words, _find_plugins(words, _named_studies(words)))
 
 
-def _named_studies(words: Sequence[Word]) -> list[str]:
+def _named_studies(words: Sequence[ConfigOverride]) -> list[str]:
     return sorted({name for word in words for name in word.studies})
 
 
-def _plugins(words: Sequence[Word], studies: Sequence[str]) -> list[Any]:
+def _find_plugins(words: Sequence[ConfigOverride], studies: Sequence[str]) -> list[Any]:
     """The plug-ins that overrides name, or else the study, or a study that it builds on."""
     for word in reversed(words):
-        if word.key == "plugins" and word.sets_a_key and not word.sweeps:
-            return _listed(word.parsed.value())
+        if word.key == "plugins" and word.is_setting and not word.is_sweep:
+            return _list_plugins(word.parsed.value())
     for file in filter(None, map(find_study, studies)):
         keys: Any = OmegaConf.to_container(read_options(file).node)
         if "plugins" in keys:
-            return _listed(keys["plugins"])
+            return _list_plugins(keys["plugins"])
         below = [name for each in keys.get("defaults", ()) for name in _studies_below(each)]
-        if found := _plugins((), [name for name in reversed(below) if name != file.stem]):
+        if found := _find_plugins((), [name for name in reversed(below) if name != file.stem]):
             return found
     return []
 
@@ -207,30 +209,36 @@ def _studies_below(entry: Any) -> list[str]:
     return [str(name) for group, name in entry.items() if group.split("/")[-1] == STUDY]
 
 
-def _listed(plugins: Any) -> list[Any]:
+def _list_plugins(plugins: Any) -> list[Any]:
     """Plug-ins as they are given; what refers to other keys is known once they are composed."""
     names = plugins if isinstance(plugins, list) else [plugins]
     return [name for name in names if "${" not in str(name)]
 
 
-def _for_hydra(words: Sequence[Word], plugins: Sequence[str]) -> list[Word]:
+def _select_for_hydra(
+    words: Sequence[ConfigOverride], plugins: Sequence[str]
+) -> list[ConfigOverride]:
     """What Hydra is to compose: options, keys that are left out, and where to search; of several
     options the first."""
-    searched, chosen = _search_path(words, plugins), []
+    searched, chosen = _search_path_overrides(words, plugins), []
     for word in words:
-        if word.chooses and word.sweeps:
-            word = read(choice_of(word.key, str(word.values()[0])))
-        if not (word.sets_a_key or word.is_hydras):
+        if word.is_choice and word.is_sweep:
+            word = read_override(format_choice(word.key, str(word.values()[0])))
+        if not (word.is_setting or word.is_hydra_key):
             _check_choice(word)
             chosen.append(word)
-    return [*searched, *_with_parts(chosen)]
+    return [*searched, *_add_cluster_parts(chosen)]
 
 
-def _search_path(words: Sequence[Word], plugins: Sequence[str]) -> list[Word]:
+def _search_path_overrides(
+    words: Sequence[ConfigOverride], plugins: Sequence[str]
+) -> list[ConfigOverride]:
     """The override that has Hydra search where ``hydra.searchpath`` says, and what plug-ins bring
     along, if anything does; our own look-ups then search these folders, too."""
     places, folders = list[str](), list[Path]()
-    for place in (place for word in words if word.is_hydras for place in _places(word)):
+    for place in (
+        place for word in words if word.is_hydra_key for place in _read_search_path(word)
+    ):
         if "://" in place and not place.startswith("file://"):
             places.append(place)
             continue
@@ -238,23 +246,23 @@ def _search_path(words: Sequence[Word], plugins: Sequence[str]) -> list[Word]:
         if not folder.is_dir():
             raise DimsweepError(f"there is no folder {place}", where=SEARCH_PATH)
         folders.append(folder)
-        places.append(folder_place(folder))
+        places.append(folder_url(folder))
     for name in (*plugins, *installed_plugins()):
-        if (brought := options_of(name)) and brought.resolve() != Path("conf").resolve():
+        if (brought := plugin_options_folder(name)) and brought.resolve() != Path("conf").resolve():
             folders.append(brought)
-            places.append(folder_place(brought))
-    search_also(folders)
+            places.append(folder_url(brought))
+    set_extra_folders(folders)
     once = dict.fromkeys(places)
-    return [read(f"{SEARCH_PATH}=[{','.join(map(quoted, once))}]")] if once else []
+    return [read_override(f"{SEARCH_PATH}=[{','.join(map(quote, once))}]")] if once else []
 
 
-def _places(word: Word) -> list[str]:
+def _read_search_path(word: ConfigOverride) -> list[str]:
     """The folders and packages that an override of Hydra's own search path names."""
     if word.key != SEARCH_PATH or word.parsed.is_delete():
-        raise refuse_hydras(word.key)
+        raise hydra_key_error(word.key)
     given: Any = word.parsed.value()
     if (
-        word.sweeps
+        word.is_sweep
         or not isinstance(given, list)
         or not all(isinstance(place, str) and place for place in given)
     ):
@@ -264,16 +272,19 @@ def _places(word: Word) -> list[str]:
     return list[str](given)
 
 
-def _with_parts(chosen: Sequence[Word]) -> list[Word]:
+def _add_cluster_parts(chosen: Sequence[ConfigOverride]) -> list[ConfigOverride]:
     """The options that are chosen, with the parts of a machine that ``cluster=`` names among them:
     those go before a study's own, but not before parts that are chosen beside it."""
     given = {word.key for word in chosen}
     named = [str(word.parsed.value()) for word in chosen if word.key == CLUSTER]
-    parts = parts_of(find_option(CLUSTER, named[-1]) if named else None)
-    return [*chosen, *(read(choice_of(k, part)) for k, part in parts.items() if k not in given)]
+    parts = read_cluster_parts(find_option(CLUSTER, named[-1]) if named else None)
+    return [
+        *chosen,
+        *(read_override(format_choice(k, part)) for k, part in parts.items() if k not in given),
+    ]
 
 
-def parts_of(file: Path | None) -> dict[str, str]:
+def read_cluster_parts(file: Path | None) -> dict[str, str]:
     """The options that a file of the group ``cluster`` chooses, by their groups."""
     entries = [] if file is None else read_options(file).node.get("defaults") or []
     pairs = [next(iter(entry.items())) for entry in entries if isinstance(entry, Mapping)]
@@ -283,7 +294,7 @@ def parts_of(file: Path | None) -> dict[str, str]:
 def _check_size(plain: Any, choices: Mapping[str, str]) -> None:
     """Raise :class:`DimsweepError` for a size of no machine."""
     if plain.get("nodes") is not None and choices.get(CLUSTER, "none") == "none":
-        hint = "add cluster=, one of " + ", ".join(groups()[CLUSTER])
+        hint = "add cluster=, one of " + ", ".join(list_groups()[CLUSTER])
         hint += "; or let topology.shape say the size"
         axis = (plain.get("grid") or {}).get(CLUSTER)
         if isinstance(axis, list) and axis:
@@ -294,7 +305,9 @@ def _check_size(plain: Any, choices: Mapping[str, str]) -> None:
         )
 
 
-def _of_portfolio(error: DimsweepError, plain: Any, choices: Mapping[str, str]) -> DimsweepError:
+def _add_portfolio_hint(
+    error: DimsweepError, plain: Any, choices: Mapping[str, str]
+) -> DimsweepError:
     """The same error; where a study gives a key of its portfolio's workloads, and itself stands on
     a workload that has no such key, with what makes it known."""
     weights = (plain.get("portfolio") or {}).get("workloads")
@@ -306,7 +319,7 @@ def _of_portfolio(error: DimsweepError, plain: Any, choices: Mapping[str, str]) 
     return error.replace(hint=hint)
 
 
-def _check_choice(word: Word) -> None:
+def _check_choice(word: ConfigOverride) -> None:
     """Raise :class:`DimsweepError` unless an option is chosen for a group by its name; Hydra takes
     it for granted, and would lay several of a list one over the other."""
     group, value, deletes = word.key, word.parsed.value(), word.parsed.is_delete()

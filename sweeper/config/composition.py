@@ -30,18 +30,18 @@ from omegaconf import DictConfig, OmegaConf, flag_override
 
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.formats import explain_yaml
-from dimsweep.sweeper.config.options import SEARCH_PATH, Options, read_options, state_of
-from dimsweep.sweeper.config.overrides import STUDY, Word
+from dimsweep.sweeper.config.options import SEARCH_PATH, Options, file_state, read_options
+from dimsweep.sweeper.config.overrides import STUDY, ConfigOverride
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.sources import SOURCES
 from dimsweep.sweeper.config.study import Search
 from dimsweep.sweeper.config.workload import KINDS, Workload
 from dimsweep.sweeper.places import (
     find_study,
-    homes,
-    installed,
-    names_file,
-    study_names,
+    installed_folder,
+    is_path,
+    list_folders,
+    list_studies,
 )
 
 ROOT = "dimsweep"
@@ -54,7 +54,7 @@ _KIND = "workload/kind/"
 
 
 @dataclass(frozen=True)
-class File:
+class OptionFile:
     """What the place of a file's keys depends on: its package and the entries of its defaults."""
 
     package: str | None
@@ -78,17 +78,17 @@ class Tree:
 
     choices: Mapping[str, str]
     pickled: bytes
-    files: dict[str, File]
+    files: dict[str, OptionFile]
 
     def node(self) -> DictConfig:
         """Return the caller's own copy of the keys: a third of the time of a deep copy."""
         return pickle.loads(self.pickled)
 
 
-class _Files(ConfigSource):
+class _FileSource(ConfigSource):
     """A source that remembers the files that Hydra has read from all such sources."""
 
-    read: ClassVar[dict[str, File]] = {}
+    read: ClassVar[dict[str, OptionFile]] = {}
 
     def available(self) -> bool:
         return True
@@ -104,7 +104,7 @@ class _Files(ConfigSource):
         assert found is not None  # Hydra has asked is_config before
         node, package = self._load(found)
         keys: Any = OmegaConf.to_container(node)
-        self.read[config_path.removesuffix(".yaml")] = File(
+        self.read[config_path.removesuffix(".yaml")] = OptionFile(
             package, tuple(keys.get("defaults", ()))
         )
         return ConfigResult(self.provider, self.full_path(), node, {"package": package})
@@ -120,7 +120,7 @@ class _Files(ConfigSource):
         raise NotImplementedError
 
 
-class _Conf(_Files):
+class _ConfSource(_FileSource):
     """The files of a conf/ folder.  Hydra's own source passes on whatever PyYAML raises, and its
     defaults lists whatever asserts their shape; this one names the file and the error."""
 
@@ -153,7 +153,7 @@ class _Conf(_Files):
         return options
 
 
-class _Studies(_Files):
+class _StudySource(_FileSource):
     """The files in studies/ as options of the group ``study``, and those that overrides name by
     their paths."""
 
@@ -168,19 +168,19 @@ class _Studies(_Files):
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
         wanted = self.is_group(config_path) and results_filter is not ObjectType.GROUP
-        return sorted({*study_names(), *self.given}) if wanted else []
+        return sorted({*list_studies(), *self.given}) if wanted else []
 
     def _find(self, path: str) -> Path | None:
         group, _, name = path.strip("/").rpartition("/")
         if group != STUDY:
             return None
-        return self.given.get(name) or (find_study(name) if name in study_names() else None)
+        return self.given.get(name) or (find_study(name) if name in list_studies() else None)
 
     def _load(self, found: Path) -> Options:
         return Options(read_options(found).node, "_global_")
 
 
-class _Schema(_Files):
+class _SchemaSource(_FileSource):
     """The keys of the schema with their defaults.  The file of a workload names its kind, which may
     be a plug-in's, in its defaults list."""
 
@@ -220,90 +220,90 @@ class _SearchPath(SearchPathPlugin):
     """Searches the user's conf/ folder before the installed one, then studies and the schema."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        for home in dict.fromkeys((installed("conf"), homes("conf")[0])):
-            search_path.prepend("dimsweep-conf", folder_place(home))
-        search_path.append("dimsweep-studies", f"{_Studies.scheme()}://")
-        search_path.append("dimsweep-schema", f"{_Schema.scheme()}://")
+        for home in dict.fromkeys((installed_folder("conf"), list_folders("conf")[0])):
+            search_path.prepend("dimsweep-conf", folder_url(home))
+        search_path.append("dimsweep-studies", f"{_StudySource.scheme()}://")
+        search_path.append("dimsweep-schema", f"{_SchemaSource.scheme()}://")
 
 
-def folder_place(folder: Path) -> str:
+def folder_url(folder: Path) -> str:
     """Return a folder of config groups as an entry of Hydra's search path."""
-    return f"{_Conf.scheme()}://{folder}"
+    return f"{_ConfSource.scheme()}://{folder}"
 
 
 @cache
 def _register() -> None:
-    for plugin in (_SearchPath, _Conf, _Studies, _Schema):
+    for plugin in (_SearchPath, _ConfSource, _StudySource, _SchemaSource):
         Plugins.instance().register(plugin)
 
 
 @contextmanager
-def initialized_hydra(chosen: Sequence[Word]) -> Iterator[None]:
+def initialized_hydra(chosen: Sequence[ConfigOverride]) -> Iterator[None]:
     """Initialize Hydra on our folders; ``chosen`` may name a study by its path.
 
     Raises :class:`DimsweepError` for a path of no file; of a name, Hydra tells the known ones.
     """
     _register()
-    _Studies.given = {}
+    _StudySource.given = {}
     for name in (name for word in chosen for name in word.studies):
         if file := find_study(name):
-            _Studies.given[file.stem] = file
-        elif names_file(name):
+            _StudySource.given[file.stem] = file
+        elif is_path(name):
             raise DimsweepError("there is no such file", where=name)
-    with hydra.initialize_config_dir(str(installed("conf")), version_base="1.3"):
+    with hydra.initialize_config_dir(str(installed_folder("conf")), version_base="1.3"):
         yield
 
 
-def _lines_of(chosen: Sequence[Word]) -> list[str]:
+def _hydra_overrides(chosen: Sequence[ConfigOverride]) -> list[str]:
     """Return overrides as Hydra's own commands take them."""
     return [*(f"hydra/{group}=[]" for group in _HYDRAS), *(word.line for word in chosen)]
 
 
-def compose_whole(chosen: Sequence[Word]) -> DictConfig:
+def compose_with_hydra(chosen: Sequence[ConfigOverride]) -> DictConfig:
     """Return Hydra's composition of ``chosen`` options, its own configuration included."""
     with initialized_hydra(chosen), warnings.catch_warnings():
         warnings.filterwarnings("error", message="provider=")  # of a place that is missing
         try:
-            return hydra.compose(ROOT, overrides=_lines_of(chosen), return_hydra_config=True)
+            return hydra.compose(ROOT, overrides=_hydra_overrides(chosen), return_hydra_config=True)
         except UserWarning as error:
             raise DimsweepError(str(error).rstrip("."), where=SEARCH_PATH) from error
         except yaml.YAMLError as error:  # of a place that Hydra's own sources read
             raise explain_yaml(error, Path(SEARCH_PATH)) from error
 
 
-def show_info(info: str, chosen: Sequence[Word], lines: Sequence[str]) -> None:
+def show_info(info: str, chosen: Sequence[ConfigOverride], lines: Sequence[str]) -> None:
     """Print Hydra's information on a composition, one of the choices of its ``--info``.
 
     The printing is only in the object behind ``hydra.main``, which Hydra 1.3 has at GlobalHydra.
     """
     with initialized_hydra(chosen):
         main: Any = GlobalHydra.instance().hydra
-        main.show_info(info, ROOT, [*_lines_of(chosen), *lines])
+        main.show_info(info, ROOT, [*_hydra_overrides(chosen), *lines])
 
 
-def state_of_files(chosen: Sequence[Word]) -> int:
+def hash_files(chosen: Sequence[ConfigOverride]) -> int:
     """Return a number that changes with every change of a file that may be composed."""
-    folders = [str(home) for kind in ("conf", "studies") for home in homes(kind)]
+    folders = [str(home) for kind in ("conf", "studies") for home in list_folders(kind)]
     named = [name for word in chosen for name in word.studies]
     files = [str(file) for name in named if (file := find_study(name))]
-    states = [state_of(file) for each in (*map(_options_below, folders), files) for file in each]
+    states = [file_state(file) for each in (*map(_option_files, folders), files) for file in each]
     if None in states:  # it is so new that another change might not show
         states.append(time.time_ns())
     return hash((*states, *KINDS.items()))
 
 
-def _options_below(folder: str) -> Iterator[str]:
+def _option_files(folder: str) -> Iterator[str]:
     """The files of options in a folder and in those below it, wherever these lead."""
     for above, _, names in os.walk(folder):
         yield from (f"{above}/{name}" for name in names if name.endswith(".yaml"))
 
 
-def compose_files(chosen: Sequence[Word], state: int) -> Tree:
+def compose_files(chosen: Sequence[ConfigOverride], state: int) -> Tree:
     """Return the keys that files set under ``chosen`` options, while the files are in ``state``."""
-    rest, options = list[Word](), dict[str, Word]()
+    rest, options = list[ConfigOverride](), dict[str, ConfigOverride]()
     for word in chosen:
         if (
-            word.chooses
+            word.is_choice
             and word.key != STUDY
             and word.parsed.type is OverrideType.CHANGE
             and word.parsed.package is None
@@ -316,27 +316,29 @@ def compose_files(chosen: Sequence[Word], state: int) -> Tree:
 
 
 @dataclass(frozen=True)
-class Family:
+class CompositionFamily:
     """Compositions that differ in options of groups only: the first one with its options, and by
     group and option a composition with that option, whose keys of the group may be merged."""
 
     base: Tree
-    options: dict[str, Word]
-    parts: dict[tuple[str, Word | None], Tree]
+    options: dict[str, ConfigOverride]
+    parts: dict[tuple[str, ConfigOverride | None], Tree]
 
-    def changed(self, options: Mapping[str, Word]) -> dict[str, Word | None]:
+    def changed(self, options: Mapping[str, ConfigOverride]) -> dict[str, ConfigOverride | None]:
         """Return the ``options`` that are not those of the first composition, by group."""
         groups = {**self.options, **options}
         return {g: options.get(g) for g in groups if options.get(g) != self.options.get(g)}
 
 
 # By all else that is chosen and the state of the files.
-_families: dict[tuple[tuple[Word, ...], int], Family] = {}
-_MOST_FAMILIES = 64
+_families: dict[tuple[tuple[ConfigOverride, ...], int], CompositionFamily] = {}
+_MAX_FAMILIES = 64
 
 
 @lru_cache(maxsize=512)
-def _compose_options(rest: tuple[Word, ...], chosen: tuple[Word, ...], state: int) -> Tree:
+def _compose_options(
+    rest: tuple[ConfigOverride, ...], chosen: tuple[ConfigOverride, ...], state: int
+) -> Tree:
     """Compose ``chosen`` options of groups, and the ``rest`` of what is chosen.
 
     Files are merged key by key.  So if the files of options set keys and choose options of their
@@ -350,25 +352,25 @@ def _compose_options(rest: tuple[Word, ...], chosen: tuple[Word, ...], state: in
         known = {group: part for group, part in parts.items() if part is not None}
         if known.keys() == changed.keys():
             return _merge(family.base, known)
-    _Files.read.clear()
-    composed = compose_whole((*rest, *chosen))
+    _FileSource.read.clear()
+    composed = compose_with_hydra((*rest, *chosen))
     choices = dict(composed.hydra.runtime.choices)
     keys: Any = composed  # whatever they are: the schema refuses what is no text
-    own = _take({key: composed for key in keys if key != "hydra"})
-    tree = Tree(choices, pickle.dumps(own), dict(_Files.read))
+    own = _collect_keys({key: composed for key in keys if key != "hydra"})
+    tree = Tree(choices, pickle.dumps(own), dict(_FileSource.read))
     if family is not None and _differ_within(changed, family.base, tree):
         family.parts.update(dict.fromkeys(changed.items(), tree))
     elif family is None and all(map(_is_read_by_us, rest)):
-        if len(_families) >= _MOST_FAMILIES:
+        if len(_families) >= _MAX_FAMILIES:
             _families.clear()
-        _families[rest, state] = Family(tree, options, {})
+        _families[rest, state] = CompositionFamily(tree, options, {})
     return tree
 
 
-def _is_read_by_us(word: Word) -> bool:
+def _is_read_by_us(word: ConfigOverride) -> bool:
     """Return whether an override has Hydra search no other folders than our sources read."""
-    places: Any = word.parsed.value() if word.is_hydras else ()
-    return all(str(place).startswith(f"{_Conf.scheme()}://") for place in places)
+    places: Any = word.parsed.value() if word.is_hydra_key else ()
+    return all(str(place).startswith(f"{_ConfSource.scheme()}://") for place in places)
 
 
 def _differ_within(groups: Collection[str], one: Tree, other: Tree) -> bool:
@@ -388,11 +390,11 @@ def _merge(base: Tree, parts: Mapping[str, Tree]) -> Tree:
     whole, nodes = base.node(), {group: part.node() for group, part in parts.items()}
     keys: Any = whole
     choices = {**base.choices, **{group: part.choices[group] for group, part in parts.items()}}
-    merged = _take({key: nodes.get(key, whole) for key in keys})
+    merged = _collect_keys({key: nodes.get(key, whole) for key in keys})
     return Tree(choices, pickle.dumps(merged), {})
 
 
-def _take(places: Mapping[Any, DictConfig]) -> DictConfig:
+def _collect_keys(places: Mapping[Any, DictConfig]) -> DictConfig:
     """Return a configuration of keys, each of a configuration that nobody needs any more."""
     taken = OmegaConf.create()
     with flag_override(taken, "no_deepcopy_set_nodes", True):

@@ -21,7 +21,13 @@ from dimsweep.engine.cluster import (
 from dimsweep.engine.network import Amount, Bill, Cabling, Fabric, Network, PartKind, PriceList
 from dimsweep.engine.network import Part as EnginePart
 from dimsweep.engine.settings import list_settings
-from dimsweep.sweeper.config.catalogue import Medium, Metres, Sold, catalogue, medium
+from dimsweep.sweeper.config.catalogue import (
+    Medium,
+    Metres,
+    SoldPart,
+    engine_medium,
+    load_catalogue,
+)
 from dimsweep.sweeper.part import (
     MoneyOrNone,
     Number,
@@ -31,9 +37,9 @@ from dimsweep.sweeper.part import (
     PriceOfEnergy,
     Seconds,
     default,
-    key,
     mirror,
-    teaching,
+    naming_key,
+    preserve_errors,
 )
 
 _NAME = re.compile(r"[\w-]+")
@@ -86,7 +92,7 @@ class Cost(Part):
 
     tiers: dict[str, TierPrice] = default(dict)
     npu: MoneyOrNone = default("0 USD")
-    parts: dict[str, Sold] = default(dict)
+    parts: dict[str, SoldPart] = default(dict)
     power: ClusterPower = default(ClusterPower)
     lifetime: Seconds | None = None
     electricity: PriceOfEnergy = default("0 USD/kWh")
@@ -94,15 +100,15 @@ class Cost(Part):
 
     @model_validator(mode="before")
     @classmethod
-    @teaching
+    @preserve_errors
     def _fill_in(cls, value: Any) -> Any:
         """What the catalogue knows of the parts that are priced by their names."""
         parts = value.get("parts") if isinstance(value, Mapping) else None
         if not isinstance(parts, Mapping) or not parts:
             return value
-        known = catalogue().parts
+        known = load_catalogue().parts
         filled = {
-            name: {**_facts(known[name]), **each}
+            name: {**_catalogue_values(known[name]), **each}
             if name in known and isinstance(each, Mapping)
             else each
             for name, each in parts.items()
@@ -110,7 +116,7 @@ class Cost(Part):
         return {**value, "parts": filled}
 
     @model_validator(mode="after")
-    @teaching
+    @preserve_errors
     def _check(self) -> "Cost":
         if not 1 <= self.power.pue < 10:
             hint = "1 for the machines alone, such as 1.3 with what cools them"
@@ -135,7 +141,7 @@ class Cost(Part):
         :class:`DimsweepError` naming the part for numbers that no part has."""
         parts = []
         for name, sold in self.parts.items():
-            with key(f"parts.{name}"):
+            with naming_key(f"parts.{name}"):
                 if not _NAME.fullmatch(name):
                     hint = "letters, digits, _ and -; its title may be anything"
                     raise DimsweepError("no name of a part", hint=hint)
@@ -146,7 +152,7 @@ class Cost(Part):
                 raise DimsweepError("a part has the NPUs' price, too", where="npu", hint=hint)
             parts.append(own)
         cabling = {
-            name: Cabling(medium(tier.medium), float(tier.length or 0))
+            name: Cabling(engine_medium(tier.medium), float(tier.length or 0))
             for name, tier in self.tiers.items()
             if tier.medium is not None
         }
@@ -166,32 +172,32 @@ class Cost(Part):
         return bool(self.npu_price or self.power.npu)
 
     @property
-    def server(self) -> Sold | None:
+    def server(self) -> SoldPart | None:
         """The part with a price that NPUs are cheapest as; None where no part is NPUs."""
         servers = [part for part in self.parts.values() if part.kind is PartKind.NPU and part.price]
-        return min(servers, key=_price_of_one, default=None)
+        return min(servers, key=_npu_share, default=None)
 
     @property
     def npu_price(self) -> float:
         """What one NPU costs (USD), by itself or as its share of a server; 0 where the list is of
         networks."""
-        return float(self.npu) if self.server is None else _price_of_one(self.server)
+        return float(self.npu) if self.server is None else _npu_share(self.server)
 
 
-def _price_of_one(server: Sold) -> float:
+def _npu_share(server: SoldPart) -> float:
     """USD of one NPU of a server."""
     assert server.price is not None
     return float(server.price.value) / server.ports
 
 
-def _facts(part: Sold) -> dict[str, Any]:
+def _catalogue_values(part: SoldPart) -> dict[str, Any]:
     """What the catalogue says of a part, as it was written, but for what is so anyway."""
-    usual = Sold.defaults()
+    usual = SoldPart.defaults()
     return {name: each for name, each in part.plain().items() if each != usual[name]}
 
 
 @dataclass(frozen=True)
-class Bought:
+class Purchase:
     """The network of ``fabrics``, or the ``graph`` in its place, by the list ``cost``; ``others``
     are NPUs that are bought as another part than the rest."""
 
@@ -208,7 +214,7 @@ class Bought:
             return network_bill(self.graph, self.topology, cost.price_list(), others)
         if cost.parts:
             return product_bill(self.topology, self.fabrics, cost.price_list(), others)
-        tables = _tiers(cost.tiers), _tiers(cost.power.tiers)
+        tables = _build_tiers(cost.tiers), _build_tiers(cost.power.tiers)
         bill = linear_bill(self.topology, tables[0], self.fabrics, self.graph, tables[1])
         n = self.topology.n_npus if self.graph is None else self.graph.n_npus
         npus = [(other.part, len(other.at)) for other in others]
@@ -247,7 +253,7 @@ class Bought:
         watts: bool = False,
     ) -> Prices | None:
         """By a table of tiers, with the NPUs of other kinds in the place of so many."""
-        found = network_prices(self.topology, _tiers(tiers), npu, self.fabrics)
+        found = network_prices(self.topology, _build_tiers(tiers), npu, self.fabrics)
         lines = with_npus(Bill(()), ((other.part, len(other.at)) for other in self.others))
         total = lines.power if watts else lines.cost
         if found is None or total is None:
@@ -274,7 +280,7 @@ class Bought:
         )
 
 
-def _tiers(tiers: Mapping[str, TierPrice | TierPower]) -> dict[str, engine.TierPrice]:
+def _build_tiers(tiers: Mapping[str, TierPrice | TierPower]) -> dict[str, engine.TierPrice]:
     return {
         tier: engine.TierPrice(**each.settings(engine.TierPrice)) for tier, each in tiers.items()
     }

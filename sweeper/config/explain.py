@@ -19,17 +19,17 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from dimsweep.engine import DimsweepError, find_nearest, suggest_names
 from dimsweep.engine.formats import GIVE
 from dimsweep.engine.workload import AXES as PLAN_AXES
-from dimsweep.sweeper.config.composition import compose_files, state_of_files
+from dimsweep.sweeper.config.composition import compose_files, hash_files
 from dimsweep.sweeper.config.options import read_options
-from dimsweep.sweeper.config.overrides import AXES, SEARCHED, Word, read
+from dimsweep.sweeper.config.overrides import AXES, SEARCHED, ConfigOverride, read_override
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload import KINDS
-from dimsweep.sweeper.part import keys_in
-from dimsweep.sweeper.places import find_option, find_study, groups, homes
+from dimsweep.sweeper.part import walk_keys
+from dimsweep.sweeper.places import find_option, find_study, list_folders, list_groups
 
-_MOST = 3  # names that a hint suggests
-_ALIKE = 0.7  # similarity from which a name may be meant
-_SHORT = 3  # letters of a name that is similar to any other
+_MAX_SUGGESTIONS = 3  # names that a hint suggests
+_MIN_SIMILARITY = 0.7  # similarity from which a name may be meant
+_SHORT_NAME = 3  # letters of a name that is similar to any other
 # What others call the size of a cluster.
 _SIZES = {"npus", "gpus", "n_npus", "n_gpus", "num_npus", "num_gpus", "ranks", "world_size"}
 _MISSING = re.compile(
@@ -41,7 +41,7 @@ _NO_GROUP = re.compile(r"In '(?P<file>[^']*)': Could not override '(?P<group>[^'
 _NO_SLASH = re.compile(r"In '(?P<file>study/[^']*)': Could not find 'study/(?P<entry>[^']+)'")
 _NO_KIND = re.compile(r"In '(?P<file>[^']*)': Could not (?:load|find) '[^']*kind/(?P<kind>[^']*)'")
 # Names by which other tools know our keys: Megatron-LM, DeepSpeed, Hugging Face, vLLM, Slurm.
-_NAMES = {
+_ALIASES = {
     "workload": "model arch architecture",
     "npu": "gpu gpu_type accelerator device chip",
     "cluster": "machine server_type",
@@ -79,7 +79,7 @@ _NAMES = {
     "workload.model.experts": "n_experts num_experts",
     "workload.model.top_k": "topk moe_router_topk num_experts_per_tok",
 }
-ALIASES = {name: key for key, names in _NAMES.items() for name in names.split()}
+ALIASES = {name: key for key, names in _ALIASES.items() for name in names.split()}
 
 
 @dataclass(frozen=True)
@@ -97,47 +97,47 @@ class Origin:
         return None if study == "none" else study
 
     @property
-    def words(self) -> list[Word]:
+    def words(self) -> list[ConfigOverride]:
         """The overrides, as they were read."""
-        return list(map(read, self.overrides))
+        return list(map(read_override, self.overrides))
 
     @property
     def overridden(self) -> list[str]:
         """The keys of the overrides."""
-        return [word.key for word in self.words if not word.is_hydras]
+        return [word.key for word in self.words if not word.is_hydra_key]
 
     @property
     def set_in_study(self) -> list[str]:
         """The dotted keys that the study's file gives values, those of config groups in full."""
         file = self.study and find_study(self.study)
         plain = OmegaConf.to_container(read_options(file).node) if file else {}
-        return [key for key, each in keys_in(plain) if not isinstance(each, dict) or not each]
+        return [key for key, each in walk_keys(plain) if not isinstance(each, dict) or not each]
 
     def given(self, key: str) -> Any:
         """What the last override of ``key`` itself says, or None."""
-        said = [word for word in self.words if word.key == key and word.sets_a_key]
-        return said[-1].parsed.value() if said and not said[-1].sweeps else None
+        said = [word for word in self.words if word.key == key and word.is_setting]
+        return said[-1].parsed.value() if said and not said[-1].is_sweep else None
 
-    def blame(self, error: DimsweepError) -> DimsweepError:
+    def add_source(self, error: DimsweepError) -> DimsweepError:
         """The same error, with the file that its key came from."""
         where = f"{error.where} (in {self.source(error.where)})" if error.where else ""
         return error.replace(where=where)
 
     @contextmanager
-    def blaming(self) -> Iterator[None]:
+    def adding_sources(self) -> Iterator[None]:
         """Errors of what is done meanwhile say the file that their key came from."""
         try:
             yield
         except DimsweepError as error:
-            raise self.blame(error) from error.__cause__
+            raise self.add_source(error) from error.__cause__
 
     def source(self, key: str) -> str:
         """The file (or the command line, or the grid) that most likely set ``key``."""
         if any(re.match(rf"{re.escape(name)}(?![^.\[])", key) for name in self.varied):
             return "the grid"
         group = re.split(r"[.\[]", key, maxsplit=1)[0]
-        named = {word.key: word.text for word in self.words if not word.chooses}
-        swept = [word for word in self.words if word.sweeps]
+        named = {word.key: word.text for word in self.words if not word.is_choice}
+        swept = [word for word in self.words if word.is_sweep]
         named |= {f"{at}.{each.key}": each.text for each in swept for at in (AXES, SEARCHED)}
         setting = [n for n in named if key == n or key.startswith(tuple(n + m for m in ".[ :"))]
         setting = setting or [n for n in named if n.startswith(f"{key}.")]
@@ -150,22 +150,22 @@ class Origin:
 
 
 @contextmanager
-def explaining(origin: Origin) -> Iterator[None]:
+def explaining_errors(origin: Origin) -> Iterator[None]:
     """Errors of composing say in our words what is wrong, and where it came from."""
     try:
         yield
     except MissingMandatoryValue as error:
         missing = DimsweepError("this key needs a value", where=str(error.full_key), hint=GIVE)
-        raise origin.blame(missing) from error
+        raise origin.add_source(missing) from error
     except OmegaConfBaseException as error:
-        raise origin.blame(_explain(error)) from error
+        raise origin.add_source(_explain(error)) from error
     except HydraException as error:
         raise _explain(error) from error
     except RecursionError as error:
-        raise _endless(origin) from error
+        raise _recursion_error(origin) from error
 
 
-def _endless(origin: Origin) -> DimsweepError:
+def _recursion_error(origin: Origin) -> DimsweepError:
     names = [name for word in origin.words for name in word.studies]
     return DimsweepError(
         "its defaults have no end",
@@ -181,7 +181,10 @@ def _explain(error: Exception) -> DimsweepError:
     text, cause, where = str(error).strip(), error.__cause__, ""
     if " raised while composing config:" in text:  # In 'workload/x': SomeError raised while ...
         where, text = text.removeprefix("In '").split("': ", 1)
-        where, text = _file_of(where), text.split(" raised while composing config:", 1)[1].strip()
+        where, text = (
+            _find_option_file(where),
+            text.split(" raised while composing config:", 1)[1].strip(),
+        )
     first, _, rest = text.partition("\n")
     if cause is not None and str(cause).partition("\n")[0] not in text:
         first = f"{first.rstrip('.:')}: {cause}".partition("\n")[0]
@@ -191,7 +194,7 @@ def _explain(error: Exception) -> DimsweepError:
     if "Cannot merge DictConfig with ListConfig" in what:  # the same of both that could be meant
         is_list = "object_type=list" in f"{rest} {cause}"
         if not place and Path(where).is_file():
-            place, is_list = _misplaced_in(where) or ("", False)
+            place, is_list = _find_misplaced_in_file(where) or ("", False)
         what, hint = "a list stands where keys with values belong", "such as {KEY: VALUE}"
         if is_list:
             what, hint = "keys with values stand where a list belongs", "such as [{KEY: VALUE}]"
@@ -208,7 +211,7 @@ def _explain_missing(text: str) -> DimsweepError | None:
     elif found := _NO_GROUP.search(text):
         what, hint = (
             f"there is no group {found['group']!r}",
-            suggest_names(found["group"], groups()),
+            suggest_names(found["group"], list_groups()),
         )
     elif found := _NO_SLASH.search(text):
         group, _, option = found["entry"].partition("/")
@@ -216,51 +219,54 @@ def _explain_missing(text: str) -> DimsweepError | None:
         hint = f"write override /{group}: {option}"
     elif found := _MISSING.search(text):
         name, group = Path(found["name"]).stem, found["group"]
-        what, hint = f"there is no {group} {found['name']!r}", _meant(name, group, found["options"])
+        what, hint = (
+            f"there is no {group} {found['name']!r}",
+            _suggest_options(name, group, found["options"]),
+        )
         return DimsweepError(what, where=f"{group}={found['name']}", hint=hint)
     else:
         return None
-    return DimsweepError(what, where=f"{_file_of(found['file'])}: defaults", hint=hint)
+    return DimsweepError(what, where=f"{_find_option_file(found['file'])}: defaults", hint=hint)
 
 
-def _meant(name: str, group: str, options: str) -> str:
+def _suggest_options(name: str, group: str, options: str) -> str:
     """A hint for a name of no option: a name like it, or options whose files speak of it."""
     names = options.split()
-    close = find_nearest(name, names, _ALIKE)
-    told = [close] if close else list(_described(name, group, names))[:_MOST]
+    close = find_nearest(name, names, _MIN_SIMILARITY)
+    told = [close] if close else list(_options_mentioning(name, group, names))[:_MAX_SUGGESTIONS]
     if not told:
         return suggest_names(name, names)
     return f"did you mean {' or '.join(map(repr, told))}? known: {', '.join(names)}"
 
 
-def _described(word: str, group: str, names: list[str]) -> Iterator[str]:
+def _options_mentioning(word: str, group: str, names: list[str]) -> Iterator[str]:
     """The options of a group in whose comments a word begins with ``word``."""
     if len(word) < 3:
         return
     said = re.compile(rf"#.*\b{re.escape(word)}", re.IGNORECASE)
     for name in names:
-        for file in (home / group / f"{name}.yaml" for home in homes("conf")):
+        for file in (home / group / f"{name}.yaml" for home in list_folders("conf")):
             if file.is_file() and said.search(file.read_text("utf-8", "replace")):
                 yield name
                 break
 
 
-def _file_of(option: str) -> str:
+def _find_option_file(option: str) -> str:
     """The file of an option of a group such as study/x, where there is one."""
     group, _, name = option.rpartition("/")
     study = find_study(name) if group == "study" else None
     return str(study or find_option(group, name) or option)
 
 
-def _misplaced_in(file: str) -> tuple[str, bool] | None:
+def _find_misplaced_in_file(file: str) -> tuple[str, bool] | None:
     """What is misplaced in a file that Hydra has read, beside a configuration in which nothing is
     chosen."""
-    known = compose_files((), state_of_files(())).node()
+    known = compose_files((), hash_files(())).node()
     given, plain = (OmegaConf.to_container(each) for each in (OmegaConf.load(file), known))
-    return _misplaced(given, plain)
+    return _find_misplaced(given, plain)
 
 
-def _misplaced(given: Any, known: Any, place: str = "") -> tuple[str, bool] | None:
+def _find_misplaced(given: Any, known: Any, place: str = "") -> tuple[str, bool] | None:
     """The first key that has a list in ``given`` where ``known`` has keys, or the other way, and
     whether that is a list there."""
     if {type(given), type(known)} == {dict, list}:
@@ -268,15 +274,16 @@ def _misplaced(given: Any, known: Any, place: str = "") -> tuple[str, bool] | No
     if not isinstance(given, dict) or not isinstance(known, dict):
         return None
     below = (
-        _misplaced(each, known.get(key), f"{place}.{key}".strip(".")) for key, each in given.items()
+        _find_misplaced(each, known.get(key), f"{place}.{key}".strip("."))
+        for key, each in given.items()
     )
     return next(filter(None, below), None)
 
 
-def meant_by(word: str) -> str:
+def suggest_override(word: str) -> str:
     """The override that a word without a key may stand for: an option like it, or whose name begins
     with it."""
-    known = groups()
+    known = list_groups()
     options = {name: f"{group}={name}" for group in reversed(known) for name in known[group]}
     options |= {name: f"study={name}" for name in known["study"]}
     if close := difflib.get_close_matches(word, options, n=1, cutoff=0.8):
@@ -285,33 +292,37 @@ def meant_by(word: str) -> str:
     return options[begins[0]] if len(word) > 2 and begins else "KEY=VALUE"
 
 
-def _has(plain: Any, key: str) -> bool:
+def _has_key(plain: Any, key: str) -> bool:
     """Return whether a configuration takes a key: it has the key, or its plan has such an axis."""
     part, _, name = key.rpartition(".")
     if not part:
-        return key in Config.model_fields or key in groups()
+        return key in Config.model_fields or key in list_groups()
     if part == "workload.parallel" and plain.get("workload", {}).get("kind") == "model":
         return name in PLAN_AXES
-    return any(key == each or each.startswith(f"{key}.") for each, _ in keys_in(plain))
+    return any(key == each or each.startswith(f"{key}.") for each, _ in walk_keys(plain))
 
 
-def refuse_unknown(name: str, node: DictConfig | Mapping[str, Any]) -> None:
+def refuse_unknown_key(name: str, node: DictConfig | Mapping[str, Any]) -> None:
     """Raise :class:`DimsweepError` for a dotted key in none of the parts of a configuration, with
     the keys that end like it."""
     first, known = name.split(".")[0], list(Config.model_fields)
     if first in known:
         return
     plain = OmegaConf.to_container(node) if isinstance(node, DictConfig) else node
-    keys = [key for key, _ in keys_in(plain)]
-    meant = [key for key in [ALIASES.get(name.lower().replace("-", "_"), "")] if _has(plain, key)]
+    keys = [key for key, _ in walk_keys(plain)]
+    meant = [
+        key for key in [ALIASES.get(name.lower().replace("-", "_"), "")] if _has_key(plain, key)
+    ]
     meant = meant or [key for key in keys if key.endswith(f".{name}")]
     if not meant and find_nearest(first, known):
         raise DimsweepError("unknown key", where=first, hint=suggest_names(first, known))
-    if not meant and len(name) > _SHORT:
+    if not meant and len(name) > _SHORT_NAME:
         last = {key.rsplit(".", 1)[-1]: key for key in reversed(keys)}
-        close = difflib.get_close_matches(name.rsplit(".", 1)[-1], last, n=1, cutoff=_ALIKE)
+        close = difflib.get_close_matches(
+            name.rsplit(".", 1)[-1], last, n=1, cutoff=_MIN_SIMILARITY
+        )
         meant = [last[end] for end in close]
-    told = f"did you mean {' or '.join(map(repr, meant[:_MOST]))}? " if meant else ""
+    told = f"did you mean {' or '.join(map(repr, meant[:_MAX_SUGGESTIONS]))}? " if meant else ""
     if first.lower() in _SIZES:
         told = "topology.shape says the size, or nodes= with cluster=; "
     hint = f"{told}known: {', '.join(Config.model_fields)}"

@@ -15,20 +15,20 @@ import dimsweep.engine.workload
 from dimsweep.engine import Cluster, DimsweepError, Fidelity, Program
 from dimsweep.engine.cluster import OtherNpus
 from dimsweep.engine.workload import together
-from dimsweep.sweeper.config.sources import values_of
-from dimsweep.sweeper.config.workload import Workload, any_workload
+from dimsweep.sweeper.config.sources import read_values
+from dimsweep.sweeper.config.workload import Workload, parse_workload
 from dimsweep.sweeper.part import (
-    Count,
-    Parsed,
+    CountKey,
     Part,
-    key,
-    teaching,
+    ValueParser,
+    naming_key,
+    preserve_errors,
 )
 
 _PRESET = "preset"
 
 
-def _job(value: Any) -> Workload:
+def _parse_job(value: Any) -> Workload:
     """A preset's name; or keys, over those of the ``preset`` that they name if they do."""
     if isinstance(value, str):
         value = {_PRESET: value}
@@ -36,12 +36,12 @@ def _job(value: Any) -> Workload:
         own = {name: each for name, each in value.items() if name != _PRESET}
         try:
             value = OmegaConf.to_container(
-                OmegaConf.merge(values_of("workload", value[_PRESET]), own), resolve=True
+                OmegaConf.merge(read_values("workload", value[_PRESET]), own), resolve=True
             )
         except OmegaConfBaseException as error:
             what = f"its keys do not go with the preset's: {str(error).partition(chr(10))[0]}"
             raise DimsweepError(what) from error
-    made = any_workload(value)
+    made = parse_workload(value)
     if isinstance(made, Jobs):
         raise DimsweepError(
             "a job of several jobs is not known",
@@ -57,8 +57,8 @@ class Job(Part):
     """A ``workload``, a preset's name or keys as of any other, with ``preset`` those that differ
     from it, on ``size`` members of the outermost dimension."""
 
-    workload: Annotated[Workload, Parsed(_job)]
-    size: Count
+    workload: Annotated[Workload, ValueParser(_parse_job)]
+    size: CountKey
 
 
 class Jobs(Workload):
@@ -68,7 +68,7 @@ class Jobs(Workload):
     jobs: Annotated[dict[str, Job], Field(min_length=1)]
 
     @model_validator(mode="after")
-    @teaching
+    @preserve_errors
     def _check(self) -> Self:
         for name, job in self.jobs.items():
             own = job.workload.arithmetic, job.workload.narrow
@@ -123,7 +123,7 @@ class Jobs(Workload):
             raise DimsweepError(what, where="workload.jobs", hint=hint)
         built = {}
         for name, job in self.jobs.items():
-            part = _part(cluster, start, job.size)
+            part = _job_cluster(cluster, start, job.size)
             try:
                 built[name] = dimsweep.engine.workload.Job(job.workload.build(part), part.topology)
             except DimsweepError as error:
@@ -131,7 +131,7 @@ class Jobs(Workload):
                     raise
                 raise error.with_prefix(f"workload.jobs.{name}") from error.__cause__
             start += job.size
-        with key("workload"):
+        with naming_key("workload"):
             whole = together(built)
         if cluster.npus.of is None:
             return whole
@@ -139,7 +139,7 @@ class Jobs(Workload):
         return replace(whole, workload=replace(whole.workload, footprint=None))
 
 
-def _part(cluster: Cluster, start: int, size: int) -> Cluster:
+def _job_cluster(cluster: Cluster, start: int, size: int) -> Cluster:
     """What a job is planned for: so many members of the outermost dimension, and their NPUs."""
     dims, network, npus = cluster.topology.dims, cluster.network, cluster.npus
     inner = math.prod(cluster.topology.sizes[:-1])

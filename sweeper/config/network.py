@@ -29,31 +29,31 @@ from dimsweep.engine.network import (
 )
 from dimsweep.engine.network import Network as Graph
 from dimsweep.engine.network.generators import GENERATORS, Generator
-from dimsweep.sweeper.offers import load_offered
+from dimsweep.sweeper.offers import load_offers
 from dimsweep.sweeper.part import (
-    BYTES,
     Bandwidth,
-    Count,
-    File,
+    CountKey,
+    FileName,
     Flag,
-    OneOf,
-    Parsed,
     Part,
     Quantity,
     Times,
+    ValueParser,
+    VariantParser,
     default,
-    key,
-    member,
+    describe_values,
+    expand_npu_numbers,
+    expand_per_dimension,
+    list_parser,
+    member_type,
     mirror,
-    numbers,
-    one_of,
-    one_or_each,
-    per_dimension,
-    spread,
-    taking,
-    written,
+    naming_key,
+    parse_bytes,
+    parse_name,
+    parse_npu_numbers,
+    to_plain,
 )
-from dimsweep.sweeper.places import found
+from dimsweep.sweeper.places import find_file
 
 FABRICS: dict[str, type[Fabric]] = {
     "auto": Auto,
@@ -61,21 +61,21 @@ FABRICS: dict[str, type[Fabric]] = {
     "clos": Clos,
     "dragonfly": Dragonfly,
 }
-_FABRIC = OneOf(FABRICS, "kind", "fabric")
+_FABRIC = VariantParser(FABRICS, "kind", "fabric")
 
 
 GRAPHS = ("file", "levels", "generator")  # keys that say a graph in the place of the dimensions
 #: Types of the keys that extensions add: each key names an :class:`Interconnect`.
-_INTERCONNECTS: dict[str, Any] = load_offered("network")
+_INTERCONNECTS: dict[str, Any] = load_offers("network")
 
 
-_GENERATOR = OneOf(GENERATORS, "kind", "generator")
-AnyGenerator = Annotated[Generator, Parsed(_GENERATOR.parse, _GENERATOR.write, GENERATORS)]
-MOST_MEMBERS = 100_000
+_GENERATOR = VariantParser(GENERATORS, "kind", "generator")
+AnyGenerator = Annotated[Generator, ValueParser(_GENERATOR.parse, _GENERATOR.write, GENERATORS)]
+MAX_MEMBERS = 100_000
 
 
 @dataclass(frozen=True)
-class Family:
+class GeneratorFamily:
     """All generators that one entry tells, which has several values for some parameters: the
     ``given`` one; none where there is one value for each, and one member."""
 
@@ -88,23 +88,25 @@ class Family:
         return _GENERATOR.write(self.members[0]) if self.given is None else dict(self.given)
 
 
-def _family(value: Any) -> Family:
+def _parse_family(value: Any) -> GeneratorFamily:
     """The generators of an entry; a parameter that is a list has several values where each is a
     list, too."""
-    if isinstance(value, Family):
+    if isinstance(value, GeneratorFamily):
         return value
     given = dict(value) if isinstance(value, Mapping) else {}
     kind = GENERATORS.get(given.get("kind", ""))
-    several = {} if kind is None else dict(_several(kind, given))
+    several = {} if kind is None else dict(_listed_parameters(kind, given))
     if not several:
-        return Family((_GENERATOR.parse(value),))
-    if (n := math.prod(map(len, several.values()))) > MOST_MEMBERS:
-        raise DimsweepError(f"{n:,} generators; there may be {MOST_MEMBERS:,}", hint="fewer values")
+        return GeneratorFamily((_GENERATOR.parse(value),))
+    if (n := math.prod(map(len, several.values()))) > MAX_MEMBERS:
+        raise DimsweepError(f"{n:,} generators; there may be {MAX_MEMBERS:,}", hint="fewer values")
     chosen = (dict(zip(several, each, strict=True)) for each in product(*several.values()))
-    return Family(tuple(_GENERATOR.parse({**given, **each}) for each in chosen), given)
+    return GeneratorFamily(tuple(_GENERATOR.parse({**given, **each}) for each in chosen), given)
 
 
-def _several(kind: type[Generator], given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _listed_parameters(
+    kind: type[Generator], given: Mapping[str, Any]
+) -> Iterator[tuple[str, Any]]:
     """The parameters that have several values."""
     hints = get_type_hints(kind)
     for name, value in given.items():
@@ -117,31 +119,35 @@ def _several(kind: type[Generator], given: Mapping[str, Any]) -> Iterator[tuple[
             yield name, value
 
 
-AnyFamily = Annotated[Family, Parsed(_family, lambda found: found.text, GENERATORS)]
+AnyFamily = Annotated[
+    GeneratorFamily, ValueParser(_parse_family, lambda found: found.text, GENERATORS)
+]
 
 
 @lru_cache(maxsize=4)
-def _generated(generator: Generator) -> dimsweep.engine.network.Network:
+def _build_generator(generator: Generator) -> dimsweep.engine.network.Network:
     """A network, which many points of a study have in common."""
     return generator.build()
 
 
 # Its name alone, or a mapping of some of its keys and of ``kind``.
-_TRANSPORT = OneOf(TRANSPORTS, "kind", "transport", balance=Annotated[Balance, member(Balance)])
+_TRANSPORT = VariantParser(
+    TRANSPORTS, "kind", "transport", balance=Annotated[Balance, member_type(Balance)]
+)
 
 
-def _written_transport(transport: Transport) -> Any:
+def _write_transport(transport: Transport) -> Any:
     """Only what is not as usual."""
     changed = {
-        field.name: written(getattr(transport, field.name))
+        field.name: to_plain(getattr(transport, field.name))
         for field in dataclasses.fields(transport)
         if getattr(transport, field.name) != field.default
     }
     return {"kind": transport.name, **changed} if changed else transport.name
 
 
-def _routing(value: Any) -> Routing | None:
-    name = one_of("auto" if value is None else value, ["auto", *Routing])
+def _parse_routing(value: Any) -> Routing | None:
+    name = parse_name("auto" if value is None else value, ["auto", *Routing])
     return None if name == "auto" else Routing(name)
 
 
@@ -152,11 +158,12 @@ class Packets(
     mirror(  # type: ignore[misc]
         PacketModel,
         transport=Annotated[
-            Transport, Parsed(_TRANSPORT.parse, _written_transport, TRANSPORTS, takes="transport")
+            Transport,
+            ValueParser(_TRANSPORT.parse, _write_transport, TRANSPORTS, takes="transport"),
         ],
         buffer=Annotated[
             Quantity | tuple[Quantity | tuple[Quantity, ...], ...],
-            Parsed(one_or_each(one_or_each(BYTES)), takes="size, or a list of sizes"),
+            ValueParser(list_parser(list_parser(parse_bytes)), takes="size, or a list of sizes"),
         ],
         marks=tuple[_Mark, ...],  # type: ignore[valid-type]
     )
@@ -165,7 +172,7 @@ class Packets(
     :class:`PacketModel`, and where they come from."""
 
     #: A configuration of HPCC's or SimAI's ns-3, which gives the keys that it has.
-    file: File | None = None
+    file: FileName | None = None
     #: Whether packets of a message take all shortest paths in turn, as a routing does.
     spray: Flag = False
 
@@ -179,7 +186,7 @@ class Packets(
         if self.file is None:
             return {}
         with naming_place("file"):
-            known = read_ns3_config(found(self.file)).packets
+            known = read_ns3_config(find_file(self.file)).packets
         usual = Packets()
         for name in known:
             if getattr(self, name) != getattr(usual, name):
@@ -189,25 +196,25 @@ class Packets(
 
 
 _LinkRate = mirror(LinkRate)
-_Level = mirror(Level, bandwidth=Bandwidth, latency=Times, kind=Annotated[Kind, member(Kind)])
+_Level = mirror(Level, bandwidth=Bandwidth, latency=Times, kind=Annotated[Kind, member_type(Kind)])
 
-_Kind = Annotated[Kind, member(Kind)]
+_Kind = Annotated[Kind, member_type(Kind)]
 _Which = mirror(Selection, kind=_Kind | None, between=tuple[_Kind, _Kind] | None)
 
 
-def _which(value: Any) -> Part:
+def _parse_selection(value: Any) -> Part:
     """What is called so, an NPU by its number, or all that a mapping tells."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = f"NPU {value}"
     return _Which.of({"named": value} if isinstance(value, str) else value)
 
 
-def _written_which(which: Part) -> Any:
+def _write_selection(which: Part) -> Any:
     told = which.model_dump(mode="json", exclude_unset=True)
     return told["named"] if [*told] == ["named"] else told
 
 
-@taking("share, such as 50 %")
+@describe_values("share, such as 50 %")
 def parse_share(value: Any) -> Quantity:
     """Return a share such as ``"50 %"``."""
     text = value.text if isinstance(value, Quantity) else value
@@ -217,12 +224,18 @@ def parse_share(value: Any) -> Quantity:
 _PLACEMENTS = ("packed", "scattered")
 
 
-def _placement(value: Any) -> str | tuple[int | str, ...]:
+def _parse_placement(value: Any) -> str | tuple[int | str, ...]:
     """One of the words, or numbers of NPUs and texts such as 8-15."""
-    return numbers(value) if isinstance(value, (list, tuple)) else one_of(value, _PLACEMENTS)
+    return (
+        parse_npu_numbers(value)
+        if isinstance(value, (list, tuple))
+        else parse_name(value, _PLACEMENTS)
+    )
 
 
-def _placed(placement: str | tuple[int | str, ...], n_ranks: int, n_npus: int) -> tuple[int, ...]:
+def _place_ranks(
+    placement: str | tuple[int | str, ...], n_ranks: int, n_npus: int
+) -> tuple[int, ...]:
     """The NPU of each rank."""
     if n_ranks > n_npus:
         what = f"{n_ranks} ranks do not fit on {n_npus} NPUs"
@@ -231,27 +244,34 @@ def _placed(placement: str | tuple[int | str, ...], n_ranks: int, n_npus: int) -
         return tuple(range(n_ranks))
     if placement == "scattered":
         return tuple(rank * n_npus // n_ranks for rank in range(n_ranks))
-    npus = spread(tuple(placement), n_npus)
+    npus = expand_npu_numbers(tuple(placement), n_npus)
     if len(npus) != n_ranks:
         what = f"{len(npus)} NPUs for {n_ranks} ranks"
         raise DimsweepError(what, hint="as many NPUs as topology.shape has")
     return npus
 
 
-SomeOf = Annotated[Part, Parsed(_which, _written_which)] | None
-Share = Annotated[Quantity, Parsed(parse_share)] | None
-_Change = mirror(Change, link=SomeOf, switch=SomeOf, npu=SomeOf, bandwidth=Share, speed=Share)
+SelectionKey = Annotated[Part, ValueParser(_parse_selection, _write_selection)] | None
+ShareKey = Annotated[Quantity, ValueParser(parse_share)] | None
+_Change = mirror(
+    Change,
+    link=SelectionKey,
+    switch=SelectionKey,
+    npu=SelectionKey,
+    bandwidth=ShareKey,
+    speed=ShareKey,
+)
 
 
-def _built(change: Part) -> Change:
-    return Change(**{name: which(name, value) for name, value in change})
+def _build_change(change: Part) -> Change:
+    return Change(**{name: build_selection(name, value) for name, value in change})
 
 
-def which(name: str, value: Any) -> Any:
+def build_selection(name: str, value: Any) -> Any:
     """The engine's object of some devices or links under a key; any other value as it is."""
     if not isinstance(value, Part):
         return value
-    with key(name):
+    with naming_key(name):
         return Selection(**dict(value))
 
 
@@ -269,11 +289,11 @@ class Network(
     #: oversubscription: 2}, {kind: dragonfly, routers: 4, npus: 2}.
     fabric: Annotated[
         Fabric | tuple[Fabric, ...],
-        Parsed(one_or_each(_FABRIC.parse), _FABRIC.write, takes="fabric, or a list"),
+        ValueParser(list_parser(_FABRIC.parse), _FABRIC.write, takes="fabric, or a list"),
     ] = default("auto")
     #: File of a network graph that replaces the dimensions' links;
     #: :func:`engine.formats.read_any_network` lists the formats.
-    file: File | None = None
+    file: FileName | None = None
     #: Rates of InfraGraph's links by name: {pcie: {bandwidth: 64 GB/s, latency: 500 ns}}.
     links: dict[str, _LinkRate] = default(dict)  # type: ignore[valid-type]
     #: A network graph level by level (:class:`engine.network.Level`): [{switch: rack, share: 16,
@@ -285,7 +305,7 @@ class Network(
     #: paths on a generated graph, or by the rule of a network that plans its own collectives.
     routing: Annotated[
         Routing | None,
-        Parsed(_routing, lambda found: str(found or "auto"), choices=("auto", *Routing)),
+        ValueParser(_parse_routing, lambda found: str(found or "auto"), choices=("auto", *Routing)),
     ] = default("auto")
     #: Packets, buffers and congestion control, for fidelity=packet.
     packets: Packets = default(Packets)
@@ -295,11 +315,12 @@ class Network(
     #: seed: 1}.
     degrade: tuple[_Change, ...] = ()  # type: ignore[valid-type]
     #: Number of NPUs of `levels`; by default the number of ranks.
-    npus: Count | None = None
+    npus: CountKey | None = None
     #: NPUs of a larger network that ranks run on, in their order: [0-7, 32-39], [0-31:2] (every
     #: second one), packed (on the first ones), scattered (equally far apart).
     placement: (
-        Annotated[str | tuple[int | str, ...], Parsed(_placement, choices=_PLACEMENTS)] | None
+        Annotated[str | tuple[int | str, ...], ValueParser(_parse_placement, choices=_PLACEMENTS)]
+        | None
     ) = None
 
     @property
@@ -310,7 +331,9 @@ class Network(
 
     def build(self, topology: dimsweep.engine.Topology, fidelity: Fidelity) -> NetworkModel:
         """The network model; reads ``file`` if it is given."""
-        fabrics: tuple[Fabric, ...] = per_dimension(self.fabric, len(topology.dims), "fabric")
+        fabrics: tuple[Fabric, ...] = expand_per_dimension(
+            self.fabric, len(topology.dims), "fabric"
+        )
         graph = self._graph(topology)
         if self.instead:
             if any(fabric != Auto() for fabric in fabrics):
@@ -325,7 +348,7 @@ class Network(
             plain["routing"] = Routing.ECMP  # in levels and files the order of links counts
         if self.packets.spray and fidelity is Fidelity.PACKET:
             plain["routing"] = Routing.SPRAY
-        with key("packets"):
+        with naming_key("packets"):
             plain["packets"] = self.packets.build()
         plain["degrade"] = self._changes()
         plain["placement"] = self._npus_of_ranks(topology.n_npus, graph)
@@ -338,13 +361,13 @@ class Network(
         if self.file is not None:
             with naming_place("file"):
                 rates = {name: LinkRate(**dict(rate)) for name, rate in self.links.items()}
-                graph = read_any_network(found(self.file), rates)
+                graph = read_any_network(find_file(self.file), rates)
         elif self.links:
             raise DimsweepError("no file of a network has these links", where="links")
         if self.levels:
             if graph is not None:
                 raise DimsweepError("give a file or levels, not both", where="levels")
-            with key("levels"):
+            with naming_key("levels"):
                 levels = [Level(**dict(level)) for level in self.levels]
                 graph = build_levels(self.npus or topology.n_npus, levels)
         elif self.npus is not None:
@@ -355,26 +378,26 @@ class Network(
                 raise DimsweepError(
                     "give a file, levels or a generator, not several", where="generator"
                 )
-            with key("generator"):
-                graph = _generated(self.generator)
+            with naming_key("generator"):
+                graph = _build_generator(self.generator)
         return graph
 
     def _changes(self) -> tuple[Change, ...]:
         changes = list[Change]()
         for i, change in enumerate(self.degrade):
-            with key(f"degrade[{i}]"):
-                changes.append(_built(change))
+            with naming_key(f"degrade[{i}]"):
+                changes.append(_build_change(change))
         return tuple(changes)
 
     def _npus_of_ranks(self, n_ranks: int, graph: Graph | None) -> tuple[int, ...]:
         """The NPU of each rank; none where rank i is on NPU i."""
         if self.placement is None:
             return ()
-        with key("placement"):
+        with naming_key("placement"):
             if graph is None:
                 raise DimsweepError(
                     "a network of the topology's dimensions has a rank on every NPU",
                     hint="a network of more NPUs: network.file, network.generator, or "
                     "network.levels with network.npus",
                 )
-            return _placed(self.placement, n_ranks, graph.n_npus)
+            return _place_ranks(self.placement, n_ranks, graph.n_npus)

@@ -15,49 +15,49 @@ from dimsweep.engine.cluster import (
 )
 from dimsweep.engine.formats import read_measured
 from dimsweep.sweeper.config.cost import Cost
-from dimsweep.sweeper.config.sources import SOURCES, figures_of, preset, values_of
+from dimsweep.sweeper.config.sources import SOURCES, find_preset, read_figures, read_values
 from dimsweep.sweeper.config.workload.workload import PRECISIONS
 from dimsweep.sweeper.part import (
-    RATE,
-    File,
+    FileName,
+    KeyBounds,
     MoneyOrNone,
-    Parsed,
     Part,
     Power,
     Quantity,
-    Whole,
-    Within,
+    ValueParser,
+    WholeNumber,
     default,
-    key,
+    describe_values,
+    expand_npu_numbers,
     mirror,
-    numbers,
-    quantity,
-    spread,
-    taking,
-    written,
+    naming_key,
+    parse_compute_rate,
+    parse_npu_numbers,
+    quantity_parser,
+    to_plain,
 )
-from dimsweep.sweeper.places import found
+from dimsweep.sweeper.places import find_file
 
 _SAME_RATE = {"fp8_block": "fp8", "mxfp8": "fp8"}  # only the scales of their factors differ
 
 
-@taking(f"compute rate, such as {units.COMPUTE_RATE.examples}, or one for each precision")
-def _peak(value: Any) -> Quantity | dict[str, Quantity]:
+@describe_values(f"compute rate, such as {units.COMPUTE_RATE.examples}, or one for each precision")
+def _parse_peak(value: Any) -> Quantity | dict[str, Quantity]:
     """One rate for all precisions, or one for each."""
     if not isinstance(value, Mapping):
-        return RATE(value)
+        return parse_compute_rate(value)
     rates = {}
     for precision, rate in value.items():
         if precision not in PRECISIONS:
             hint = suggest_names(str(precision), PRECISIONS)
             raise DimsweepError("unknown key", where=str(precision), hint=hint)
-        with key(precision):
-            rates[precision] = RATE(rate)
+        with naming_key(precision):
+            rates[precision] = parse_compute_rate(rate)
     return rates
 
 
-@taking("mapping of precisions to factors")
-def _relative_time(value: Any) -> dict[str, float]:
+@describe_values("mapping of precisions to factors")
+def _parse_relative_time(value: Any) -> dict[str, float]:
     """A positive factor for each narrow precision, and for TF32."""
     narrow = [name for name, each in PRECISIONS.items() if each.narrow or name == "tf32"]
     if not isinstance(value, Mapping):
@@ -75,14 +75,14 @@ def _relative_time(value: Any) -> dict[str, float]:
 _Array = mirror(SystolicArray)
 
 
-def _systolic(value: Any) -> SystolicArray:
+def _parse_systolic(value: Any) -> SystolicArray:
     if isinstance(value, SystolicArray):
         return value
-    return SystolicArray(**dict(_Array.of(value)))
+    return SystolicArray(**dict(_Array.from_plain(value)))
 
 
-@taking("pairs of operations and efficiency")
-def _knot(value: Any) -> tuple[Quantity, float]:
+@describe_values("pairs of operations and efficiency")
+def _parse_knot(value: Any) -> tuple[Quantity, float]:
     """Operations of a matrix product, and the share of the peak that it reaches."""
     if (
         not isinstance(value, (list, tuple))
@@ -93,29 +93,30 @@ def _knot(value: Any) -> tuple[Quantity, float]:
         raise DimsweepError(
             f"{value!r} is no pair of operations and efficiency", hint="such as [10 GFLOP, 0.6]"
         )
-    return quantity(units.COMPUTE)(value[0]), float(value[1])
+    return quantity_parser(units.COMPUTE)(value[0]), float(value[1])
 
 
-_Knot = Annotated[tuple[Quantity, float], Parsed(_knot)]
+_Knot = Annotated[tuple[Quantity, float], ValueParser(_parse_knot)]
 
 
 class Npu(
     mirror(  # type: ignore[misc]
         dimsweep.engine.Npu,
         without=("plain_flops", "precision", "narrow", "speed", "measured", "kernels"),
-        flops=Annotated[Quantity | dict[str, Quantity], Parsed(_peak)] | None,
+        flops=Annotated[Quantity | dict[str, Quantity], ValueParser(_parse_peak)] | None,
         matmul_efficiency=tuple[_Knot, ...] | None,
         systolic=Annotated[
-            SystolicArray, Parsed(_systolic, lambda a: written(vars(a)), takes="mapping")
+            SystolicArray,
+            ValueParser(_parse_systolic, lambda a: to_plain(vars(a)), takes="mapping"),
         ]
         | None,
-        relative_time=Annotated[dict[str, float], Parsed(_relative_time)],
+        relative_time=Annotated[dict[str, float], ValueParser(_parse_relative_time)],
     )
 ):
     """What an NPU computes with: the settings of :class:`engine.Npu`, for all precisions."""
 
     #: CSV file of measured durations by kernel (columns kernel, duration), instead of all else.
-    measured: File | None = None
+    measured: FileName | None = None
     #: GPU whose products and attention were measured: a100, h100, h200 or b200.
     kernels: str | None = None
     #: Machines that it is in; none named: any.
@@ -134,7 +135,7 @@ class Npu(
         curve, measured = self.matmul_efficiency, None
         if self.measured is not None:
             with naming_place("measured"):
-                measured = read_measured(found(self.measured))
+                measured = read_measured(find_file(self.measured))
         own: dict[str, Any] = {
             "flops": self.peak(precision),
             "measured": measured,
@@ -171,13 +172,13 @@ class Npu(
         return self.flops[precision]
 
 
-def _npu(value: Any) -> Npu:
+def _parse_npu(value: Any) -> Npu:
     """A preset by its name, or the keys of one."""
     if not isinstance(value, str):
-        return Npu.of(value)
-    preset("npu", value)
-    found = values_of("npu", value)
-    return Npu.of({name: each for name, each in found.items() if name != SOURCES})
+        return Npu.from_plain(value)
+    find_preset("npu", value)
+    found = read_values("npu", value)
+    return Npu.from_plain({name: each for name, each in found.items() if name != SOURCES})
 
 
 class NpuCost(Part):
@@ -185,40 +186,42 @@ class NpuCost(Part):
 
     price: MoneyOrNone | None = None
     watts: Power | None = None
-    npus: Annotated[Whole, Within(at_least=1, at_most=2**16)] = 1
+    npus: Annotated[WholeNumber, KeyBounds(at_least=1, at_most=2**16)] = 1
     title: str = ""
     source: str = ""  # who says the price
 
 
-def _npu_cost(value: Any) -> NpuCost:
+def _parse_npu_cost(value: Any) -> NpuCost:
     """What a list of prices has NPUs for, or the keys of it."""
     if not isinstance(value, str):
-        return NpuCost.of(value)
-    preset("cost", value)
-    told = Cost.of({k: each for k, each in values_of("cost", value).items() if k != SOURCES})
-    if not told.npu_price:
+        return NpuCost.from_plain(value)
+    find_preset("cost", value)
+    prices = Cost.from_plain(
+        {k: each for k, each in read_values("cost", value).items() if k != SOURCES}
+    )
+    if not prices.npu_price:
         hint = "such as dgx_a100, or {price: 20 kUSD}"
         raise DimsweepError(f"cost={value} has no price of an NPU", hint=hint)
-    own: dict[str, Any] = {"price": told.npu.text, "watts": told.power.npu.text}
-    said = {figure.key: figure.source for figure in figures_of("cost", value)}.get("npu")
+    own: dict[str, Any] = {"price": prices.npu.text, "watts": prices.power.npu.text}
+    said = {figure.key: figure.source for figure in read_figures("cost", value)}.get("npu")
     source = f"{said.date} {said.evidence}: {said.document}" if said else ""
-    if (server := told.server) is not None and server.price is not None:
+    if (server := prices.server) is not None and server.price is not None:
         own = {"price": server.price.value.text, "npus": server.ports, "title": server.title}
         own["watts"] = server.watts and server.watts.value.text
         source = f"{server.price.date} {server.price.level}: {server.price.source}"
-    return NpuCost.of({**own, "source": source})
+    return NpuCost.from_plain({**own, "source": source})
 
 
-class Others(Part):
+class OtherNpuKind(Part):
     """NPUs that are another ``npu`` than the rest, a preset's name or keys of its own, by their
     numbers in the network: ``at`` [2048-4095], or [0, 8-15].  ``cost``: the list of prices whose
     NPUs they are, by its name, or what they cost and draw."""
 
-    npu: Annotated[Npu, Parsed(_npu)]
-    at: Annotated[tuple[int | str, ...], Parsed(numbers)]
-    cost: Annotated[NpuCost, Parsed(_npu_cost)] = default(NpuCost)
+    npu: Annotated[Npu, ValueParser(_parse_npu)]
+    at: Annotated[tuple[int | str, ...], ValueParser(parse_npu_numbers)]
+    cost: Annotated[NpuCost, ValueParser(_parse_npu_cost)] = default(NpuCost)
 
-    def bought(self, name: str, n_npus: int, rest: Cost) -> OtherPart:
+    def purchase(self, name: str, n_npus: int, rest: Cost) -> OtherPart:
         """What they are bought as, in a network of so many; ``name`` is their key.  Where the
         ``rest`` cost or draw nothing, neither do they: the network alone is priced."""
         cost, machines = self.cost, " or ".join(self.npu.machines)
@@ -232,9 +235,9 @@ class Others(Part):
             price=None if price is None else engine.Amount(price, source=cost.source),
             watts=None if watts is None else engine.Amount(watts),
         )
-        return OtherPart(part, spread(self.at, n_npus))
+        return OtherPart(part, expand_npu_numbers(self.at, n_npus))
 
     def build(self, n_npus: int, precision: str, narrow: str) -> OtherNpus:
         """They, computing as the others do, in a network of so many."""
-        with key("npu"):
-            return OtherNpus(self.npu.build(precision, narrow), spread(self.at, n_npus))
+        with naming_key("npu"):
+            return OtherNpus(self.npu.build(precision, narrow), expand_npu_numbers(self.at, n_npus))

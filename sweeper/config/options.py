@@ -49,13 +49,13 @@ class Options(NamedTuple):
 def read_options(file: Path) -> Options:
     """What a file says; raises :class:`DimsweepError` naming it unless that is a mapping of keys
     whose header and ``defaults`` Hydra can read."""
-    if (state := state_of(file)) is None:
+    if (state := file_state(file)) is None:
         return _read(file)
-    node, package = _pickled(file, state)
+    node, package = _read_pickled(file, state)
     return Options(pickle.loads(node), package)  # the caller's own
 
 
-def state_of(file: str | Path) -> Hashable:
+def file_state(file: str | Path) -> Hashable:
     """Changes with every change of a file; None where it is not there, or so new that another
     change may not show."""
     try:
@@ -68,7 +68,7 @@ def state_of(file: str | Path) -> Hashable:
 
 
 @lru_cache(maxsize=512)
-def _pickled(file: Path, _state: Hashable) -> tuple[bytes, str | None]:
+def _read_pickled(file: Path, _state: Hashable) -> tuple[bytes, str | None]:
     node, package = _read(file)
     return pickle.dumps(node), package
 
@@ -98,8 +98,8 @@ def _read(file: Path) -> Options:
     keys: Any = OmegaConf.to_container(node)
     if "defaults" in keys:
         _check_defaults(keys, f"{file}: defaults")
-    if (key := _first_hydras(keys, package)) is not None:
-        raise refuse_hydras(key, str(file))
+    if (key := _find_hydra_key(keys, package)) is not None:
+        raise hydra_key_error(key, str(file))
     return Options(node, package)
 
 
@@ -130,7 +130,7 @@ def _check_defaults(keys: Any, where: str) -> None:
                 raise DimsweepError(f"{option!r} is no option", where=where, hint=_HINT)
 
 
-def refuse_hydras(key: str, file: str = "") -> DimsweepError:
+def hydra_key_error(key: str, file: str = "") -> DimsweepError:
     """Return the error for one of Hydra's own keys, such as ``hydra.sweeper.params`` or
     ``hydra/launcher``, on the command line or in a ``file``."""
     dotted = key.replace("/", ".")
@@ -139,13 +139,13 @@ def refuse_hydras(key: str, file: str = "") -> DimsweepError:
     return DimsweepError(what, where=f"{file}: {key}" if file else key, hint=hint)
 
 
-def _first_hydras(keys: Mapping[Any, Any], package: str | None) -> str | None:
+def _find_hydra_key(keys: Mapping[Any, Any], package: str | None) -> str | None:
     """Return the first of Hydra's own keys that a file's ``keys`` set below its ``package``, or
     that its defaults choose an option for; None where they have none."""
     if package is not None and package.split(".")[0] == "hydra":
         return package
     if "hydra" in keys:
-        return _deepest("hydra", keys["hydra"])
+        return _full_hydra_key("hydra", keys["hydra"])
     for entry in keys.get("defaults") or ():
         group = next(iter(entry)) if isinstance(entry, Mapping) else str(entry)
         name = str(group).split()[-1].lstrip("/").partition("@")[0]
@@ -154,7 +154,7 @@ def _first_hydras(keys: Mapping[Any, Any], package: str | None) -> str | None:
     return None
 
 
-def _deepest(key: str, node: Any) -> str:
+def _full_hydra_key(key: str, node: Any) -> str:
     """The first key below ``key``, two levels deep: ``hydra.sweeper.params``."""
     while isinstance(node, Mapping) and node and key.count(".") < 2:
         name = next(iter(node))

@@ -26,10 +26,10 @@ from hydra.errors import HydraException
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.part import has_order
-from dimsweep.sweeper.places import find_study, groups, homes, names_file
+from dimsweep.sweeper.places import find_study, is_path, list_folders, list_groups
 
 STUDY = "study"  # the group whose options are files in studies/, or anywhere
-MOST_VALUES = 10_000  # of one axis
+MAX_VALUES = 10_000  # of one axis
 AXES, SEARCHED = "grid", "space.parameters"  # keys of a configuration that have several values
 
 
@@ -66,12 +66,12 @@ class _Numbers(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Word:
+class ConfigOverride:
     """An override: ``text`` as it was given, ``line`` as Hydra composes it, and ``parsed`` as its
     grammar has it.  It ``chooses`` an option of a config group, or sets a key."""
 
     text: str
-    chooses: bool
+    is_choice: bool
     line: str = field(compare=False)
     parsed: Override = field(compare=False)
 
@@ -81,22 +81,22 @@ class Word:
         return self.parsed.key_or_group
 
     @property
-    def sets_a_key(self) -> bool:
+    def is_setting(self) -> bool:
         """Whether it gives a key of ours its value."""
-        return not (self.chooses or self.is_hydras or self.parsed.is_delete())
+        return not (self.is_choice or self.is_hydra_key or self.parsed.is_delete())
 
     @property
-    def is_hydras(self) -> bool:
+    def is_hydra_key(self) -> bool:
         """Whether its key is one of Hydra's own."""
         return self.parsed.is_hydra_override()
 
     @property
-    def sweeps(self) -> bool:
+    def is_sweep(self) -> bool:
         """Whether it gives several values, of which one simulation can have one only."""
         return self.parsed.is_sweep_override() and not self.parsed.is_delete()
 
     @property
-    def spans(self) -> bool:
+    def is_interval(self) -> bool:
         """Whether its values are an interval's, which nobody can list."""
         return isinstance(self.parsed.value(), IntervalSweep)
 
@@ -105,7 +105,7 @@ class Word:
         """The studies that it names, as they were given."""
         if self.key != STUDY or self.parsed.is_delete():
             return []
-        return [str(value) for value in (self.values() if self.sweeps else [self.parsed.value()])]
+        return [str(value) for value in (self.values() if self.is_sweep else [self.parsed.value()])]
 
     @property
     def shape(self) -> str | None:
@@ -125,7 +125,7 @@ class Word:
             what, hint = "an interval is of numbers", "list options, such as choice(a,b)"
             raise self._wrong(what, hint)
         if isinstance(swept, Glob):
-            options = groups().get(self.key)
+            options = list_groups().get(self.key)
             if options is None:
                 raise self._wrong("a glob is of options of a group", "list values: choice(a,b)")
             if not (found := swept.filter(options)):
@@ -133,13 +133,13 @@ class Word:
             return list[Any](found)
         if isinstance(swept, RangeSweep):
             numbers = self._numbers(swept)
-            if numbers.n > MOST_VALUES:
-                what = f"an axis of {numbers.n:,} values; there may be {MOST_VALUES:,}"
+            if numbers.n > MAX_VALUES:
+                what = f"an axis of {numbers.n:,} values; there may be {MAX_VALUES:,}"
                 raise self._wrong(
                     what, "take a greater step, or search the key in space.parameters"
                 )
             return [numbers.at(i) for i in range(numbers.n)]
-        return [_unquoted(each) for each in swept.list]
+        return [_unquote(each) for each in swept.list]
 
     def parameter(self) -> dict[str, Any]:
         """The values of a sweep, as ``space.parameters`` says them.
@@ -193,42 +193,44 @@ class Word:
         return DimsweepError(f"{value}: {what}", where=self.key, hint=hint)
 
 
-def read(text: str) -> Word:
+def read_override(text: str) -> ConfigOverride:
     """The override ``text``; raises :class:`DimsweepError` where it means nothing."""
-    return _read(text, is_group(_key(text)))
+    return _read(text, is_group(_normalize_key(text)))
 
 
 def is_group(key: str) -> bool:
     """Whether ``key`` is a config group, of which an override chooses an option."""
     name = key.split("@")[0]
-    return "/" in name or name == STUDY or any(os.path.isdir(h / name) for h in homes("conf"))
+    return (
+        "/" in name or name == STUDY or any(os.path.isdir(h / name) for h in list_folders("conf"))
+    )
 
 
-def choice_of(group: str, option: str) -> str:
+def format_choice(group: str, option: str) -> str:
     """The override that chooses one option, whatever is in its name."""
-    return f"{group}={option if _PLAIN.fullmatch(option) else quoted(option)}"
+    return f"{group}={option if _PLAIN.fullmatch(option) else quote(option)}"
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """As a value of an override, whatever is in it."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 @lru_cache(maxsize=4096)
-def _read(text: str, chooses: bool) -> Word:
+def _read(text: str, chooses: bool) -> ConfigOverride:
     _refuse_shape(text, chooses)
     if chooses or text.startswith("~") or text.startswith("hydra.") or "=" not in text:
-        line = _option(text) if chooses else text
+        line = _quote_option(text) if chooses else text
         try:
             parsed = _PARSER.parse_override(line)
         except HydraException as error:
-            raise _misread(text, error) from error
+            raise _syntax_error(text, error) from error
         path = parsed.value() if parsed.key_or_group == STUDY else None
         if isinstance(path, str) and path.endswith((".yaml", ".yml")):  # Hydra knows its name
-            line = f"{STUDY}={quoted(Path(path).stem)}"
-        return Word(text, chooses, line, parsed)
-    parsed = _setting(text)
-    return Word(text, chooses, parsed.input_line or text, parsed)
+            line = f"{STUDY}={quote(Path(path).stem)}"
+        return ConfigOverride(text, chooses, line, parsed)
+    parsed = _parse_setting(text)
+    return ConfigOverride(text, chooses, parsed.input_line or text, parsed)
 
 
 def _refuse_shape(text: str, chooses: bool) -> None:
@@ -239,59 +241,61 @@ def _refuse_shape(text: str, chooses: bool) -> None:
         raise DimsweepError(f"{shape} is a shape, and no name", where=group, hint=meant)
 
 
-def _option(text: str) -> str:
+def _quote_option(text: str) -> str:
     """The choice of an option: inf and 1e3 are names here, and no numbers."""
     key, sets, value = text.partition("=")
-    if key == STUDY and names_file(value) and find_study(value):  # whatever is in its path
-        return f"{key}={quoted(value)}"
+    if key == STUDY and is_path(value) and find_study(value):  # whatever is in its path
+        return f"{key}={quote(value)}"
     names = [name.strip() for name in value.split(",")]
     named = sets and not text.startswith("~") and all(map(_PLAIN.fullmatch, names))
-    return f"{key}={','.join(map(quoted, names))}" if named else text
+    return f"{key}={','.join(map(quote, names))}" if named else text
 
 
-def _setting(text: str) -> Override:
+def _parse_setting(text: str) -> Override:
     """An override of a key.  What is no list, mapping, sweep or quoted text and means nothing in
     Hydra's grammar, such as ``Ring(-4)`` or ``5 µs``, is a text; its key's own parser knows what to
     say.  Whether the key exists is left to the configuration, which knows more than Hydra does."""
     key, _, value = text.partition("=")
-    key = f"++{_key(text)}"
+    key = f"++{_normalize_key(text)}"
     try:
-        return _PARSER.parse_override(f"{key}={_readable(value)}")
+        return _PARSER.parse_override(f"{key}={_quote_names(value)}")
     except HydraException as error:
         if not value or value[0] in "[{'\"$" or _CALL.match(value):
-            raise _misread(text, error) from error
+            raise _syntax_error(text, error) from error
     try:
-        return _PARSER.parse_override(f"{key}={quoted(value)}")
+        return _PARSER.parse_override(f"{key}={quote(value)}")
     except HydraException as error:  # whatever its value
         hint = "a key is names with points between them, such as topology.shape"
-        raise DimsweepError("this key cannot be read", where=_key(text), hint=hint) from error
+        raise DimsweepError(
+            "this key cannot be read", where=_normalize_key(text), hint=hint
+        ) from error
 
 
-def _readable(value: str) -> str:
+def _quote_names(value: str) -> str:
     """A value with quotes around shapes and names of links, as Hydra's grammar wants them."""
     if "'" in value or '"' in value or "$" in value:
         return value
     if "->" in value:
-        return _LINK.sub(lambda link: quoted(link[0].strip()), value)
-    return _SHAPE.sub(lambda shape: quoted(shape[0]), value)
+        return _LINK.sub(lambda link: quote(link[0].strip()), value)
+    return _SHAPE.sub(lambda shape: quote(shape[0]), value)
 
 
-def _key(text: str) -> str:
+def _normalize_key(text: str) -> str:
     """The key of an override, in which an entry of a list may be one of a name: a.b[0] is a.b.0."""
     return _ENTRY.sub(r".\1", text.lstrip("+~").split("=", 1)[0])
 
 
-def _unquoted(value: Any) -> Any:
+def _unquote(value: Any) -> Any:
     if isinstance(value, QuotedString):
         return value.text
     if isinstance(value, list):
-        return [_unquoted(each) for each in value]
+        return [_unquote(each) for each in value]
     if isinstance(value, dict):
-        return {_unquoted(name): _unquoted(each) for name, each in value.items()}
+        return {_unquote(name): _unquote(each) for name, each in value.items()}
     return value
 
 
-def _misread(text: str, error: HydraException) -> DimsweepError:
+def _syntax_error(text: str, error: HydraException) -> DimsweepError:
     """An override that means nothing in Hydra's grammar."""
     key, _, value = text.lstrip("+~").partition("=")
     if not key.strip("/"):
@@ -309,7 +313,7 @@ def _misread(text: str, error: HydraException) -> DimsweepError:
     )
 
 
-def take_over(tree: Any, words: Sequence[Word]) -> None:
+def replace_axes(tree: Any, words: Sequence[ConfigOverride]) -> None:
     """Have an override of one value take the place of the axis that there is for its key before it:
     the axis has that value alone, and the rows say so.
 
@@ -324,16 +328,16 @@ def take_over(tree: Any, words: Sequence[Word]) -> None:
     for i, word in enumerate(words):
         if grids and i < grids[-1]:  # what is given later counts
             continue
-        if word.sweeps or not (word.chooses or word.sets_a_key) or word.parsed.is_delete():
+        if word.is_sweep or not (word.is_choice or word.is_setting) or word.parsed.is_delete():
             continue
-        if word.key == "workload" and word.chooses and weights and "portfolio" not in groups[i:]:
+        if word.key == "workload" and word.is_choice and weights and "portfolio" not in groups[i:]:
             hint = "give portfolio.workloads; a study without one is of one workload"
             what = "the workloads are those of the portfolio"
             raise DimsweepError(what, where=word.key, hint=hint)
         value = word.parsed.value()
         if word.key in axes:
             axes[word.key] = [value]
-        for axis, own in axes.items() if word.sets_a_key else ():
+        for axis, own in axes.items() if word.is_setting else ():
             # A mapping whose order counts replaces all that its key had, parts that it lacks too.
             whole = has_order(axis) and word.key.startswith(f"{axis}.")
             if whole or _covers(axis, word.key, own) or _covers(word.key, axis, [value]):
@@ -357,23 +361,23 @@ def _covers(key: Any, part: Any, values: Any) -> bool:
     return False
 
 
-def lay(tree: Any, words: Sequence[Word]) -> None:
+def apply_sweeps(tree: Any, words: Sequence[ConfigOverride]) -> None:
     """Make overrides of several values what is searched of their keys, where the study searches
     them, or else axes of its grid, in the place of what the study has there."""
     for word in words:
-        if not word.sweeps:
+        if not word.is_sweep:
             continue
-        axes, searched = _mapping(tree, AXES), _mapping(tree, SEARCHED)
+        axes, searched = _find_mapping(tree, AXES), _find_mapping(tree, SEARCHED)
         if axes is None or searched is None:
             return  # the schema refuses them
-        if (word.spans and not word.chooses) or word.key in searched:
+        if (word.is_interval and not word.is_choice) or word.key in searched:
             axes.pop(word.key, None)
             searched[word.key] = word.parameter()
         else:
             axes[word.key] = word.values()
 
 
-def _mapping(tree: Any, place: str) -> MutableMapping[str, Any] | None:
+def _find_mapping(tree: Any, place: str) -> MutableMapping[str, Any] | None:
     """The mapping at a dotted key, made where there is nothing; None where there is another."""
     for name in place.split("."):
         if not isinstance(tree, MutableMapping):

@@ -14,7 +14,7 @@ from dimsweep.engine import DimsweepError, suggest_names
 from dimsweep.engine.settings import Bounds
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload import KINDS, Workload
-from dimsweep.sweeper.part import Parsed, Part, is_file
+from dimsweep.sweeper.part import Part, ValueParser, is_file
 
 _ROLE = re.compile(r":\w+:`~?([^`]*)`")
 _PLAIN = {bool: "true or false", int: "whole number", float: "number", str: "text"}
@@ -23,25 +23,25 @@ _PLAIN = {bool: "true or false", int: "whole number", float: "number", str: "tex
 def key_table(place: str) -> str:
     """Return the table of the keys of the part at a dotted key, in Markdown; ``workload.plan`` are
     the keys of the first kind of workload that has them."""
-    part = part_at(place)
+    part = find_part(place)
     meanings, defaults = part.meanings(), part.defaults()
     rows = ["| key | takes | default | meaning |", "|---|---|---|---|"]
     for name in part.model_fields:
-        start = f"`{_shown(defaults[name])}`"
+        start = f"`{_format_default(defaults[name])}`"
         if defaults[name] == "???" or (defaults[name] and isinstance(defaults[name], dict)):
             start = ""  # it must be given, or has keys with defaults
         meaning = _ROLE.sub(r"`\1`", meanings.get(name, ""))
-        takes = "; ".join(dict.fromkeys(_takes(type_of(part, name))))
+        takes = "; ".join(dict.fromkeys(_describe_type(key_type(part, name))))
         rows.append(f"| `{name}` | {takes} | {start} | {meaning} |")
     return "\n".join(rows).replace("|  |", "| |") + "\n"
 
 
-def part_at(place: str) -> type[Part]:
+def find_part(place: str) -> type[Part]:
     """Return the part at a dotted key; raises :class:`DimsweepError` if there is none."""
     part: type[Part] = Config
     for name in place.split("."):
         kinds = [part, *(KINDS.values() if part is Workload else ())]
-        found = [each for kind in kinds for each in parts_in(type_of(kind, name))]
+        found = [each for kind in kinds for each in walk_parts(key_type(kind, name))]
         if not found:
             hint = suggest_names(name, part.model_fields)
             raise DimsweepError(f"{name!r} has no keys of its own", where=place, hint=hint)
@@ -49,47 +49,47 @@ def part_at(place: str) -> type[Part]:
     return part
 
 
-def type_of(part: Any, name: str) -> Any:
+def key_type(part: Any, name: str) -> Any:
     """Return the type of a key as it was annotated; None where the part lacks it."""
     field = getattr(part, "model_fields", {}).get(name)
     return field and Annotated[field.annotation, *field.metadata, None]
 
 
-def parts_in(kind: Any) -> Iterator[type[Part]]:
+def walk_parts(kind: Any) -> Iterator[type[Part]]:
     """Yield the parts that a type is made of."""
     if isinstance(kind, type) and issubclass(kind, Part):
         yield kind
     for each in get_args(kind):
-        yield from parts_in(each)
+        yield from walk_parts(each)
 
 
-def _takes(kind: Any) -> Iterator[str]:
+def _describe_type(kind: Any) -> Iterator[str]:
     """Yield what values of a type are, in words."""
     origin, inside = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        parsed = next((each for each in inside[1:] if isinstance(each, Parsed)), None)
+        parsed = next((each for each in inside[1:] if isinstance(each, ValueParser)), None)
         bounds = next((each for each in inside[1:] if isinstance(each, Bounds)), None)
         if is_file(kind):
             yield "file"
         elif parsed is not None and (parsed.choices or parsed.takes):
             yield ", ".join(f"`{each}`" for each in parsed.choices) or parsed.takes
         else:
-            words = list(_takes(inside[0]))
+            words = list(_describe_type(inside[0]))
             yield from [f"{each}, {bounds.words()}" for each in words] if bounds else words
     elif origin in (Union, UnionType):
         for each in inside:
             if each is not NoneType:
-                yield from _takes(each)
+                yield from _describe_type(each)
     elif origin is Literal:
         yield ", ".join(f"`{each}`" for each in inside)
     elif origin in (tuple, list, frozenset):
-        yield f"list of: {'; '.join(dict.fromkeys(_takes(inside[0])))}"
+        yield f"list of: {'; '.join(dict.fromkeys(_describe_type(inside[0])))}"
     elif origin is dict or (isinstance(kind, type) and issubclass(kind, Part)):
         yield "mapping"
     elif kind in _PLAIN:
         yield _PLAIN[kind]
 
 
-def _shown(value: Any) -> str:
+def _format_default(value: Any) -> str:
     """Return a default as a user writes it."""
     return value if isinstance(value, str) and value else json.dumps(value)

@@ -7,19 +7,19 @@ from pydantic import model_validator
 from dimsweep.engine import DimsweepError
 from dimsweep.engine import reliability as engine
 from dimsweep.engine.settings import Bounds
-from dimsweep.sweeper.config.network import Share, SomeOf, parse_share
+from dimsweep.sweeper.config.network import SelectionKey, ShareKey, parse_share
 from dimsweep.sweeper.part import (
-    Count,
-    Parsed,
+    CountKey,
+    KeyBounds,
     Part,
     Quantity,
     Seconds,
-    Whole,
-    Within,
-    bounded,
+    ValueParser,
+    WholeNumber,
+    bounded_parser,
     default,
     mirror,
-    teaching,
+    preserve_errors,
 )
 
 _SHARE = Bounds(above=0, at_most=1, hint="more than 0 %, and 100 % at most")
@@ -33,16 +33,16 @@ class Outage(Part):
     """Devices or links that are down while training continues: {switch: leaf *, down: 0.03 %}."""
 
     #: Devices, named as in network.degrade.
-    switch: SomeOf = None
+    switch: SelectionKey = None
     #: Links, named as in network.degrade.
-    link: SomeOf = None
+    link: SelectionKey = None
     #: Share of the time in which each is down; by default as the devices' `fails` and `repair` say.
-    down: Share = None
+    down: ShareKey = None
     #: How many are simulated as down, one at a time, of those whose names differ in numbers only.
-    draw: Count = 2
+    draw: CountKey = 2
 
     @model_validator(mode="after")
-    @teaching
+    @preserve_errors
     def _check(self) -> "Outage":
         if (self.switch is None) == (self.link is None):
             what = "it is of nothing" if self.switch is None else "switch and link at once"
@@ -61,9 +61,9 @@ class Repair(Part):
     #: Mean time until a broken node is back.
     time: Seconds | None = None
     #: NPUs of a node.
-    npus: Count | None = None
+    npus: CountKey | None = None
     #: Share of all interruptions that break a node.
-    share: Annotated[Quantity, Parsed(bounded(parse_share, _SHARE))] = default("100 %")
+    share: Annotated[Quantity, ValueParser(bounded_parser(parse_share, _SHARE))] = default("100 %")
 
 
 class Reliability(
@@ -79,7 +79,7 @@ class Reliability(
     #: Checkpoints of training.
     checkpoint: Checkpoint = default(Checkpoint)
     #: Spare nodes; by default as many as are needed.
-    spares: Annotated[Whole, Within(at_least=0, at_most=100_000)] | None = None
+    spares: Annotated[WholeNumber, KeyBounds(at_least=0, at_most=100_000)] | None = None
     #: The repair of broken nodes, where spares are counted.
     repair: Repair = default(Repair)
     #: Devices and links that are down while training continues.

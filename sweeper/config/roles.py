@@ -12,10 +12,10 @@ from typing import Any
 from dimsweep.engine import DimsweepError, suggest_names
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.study import Role
-from dimsweep.sweeper.part import key
+from dimsweep.sweeper.part import naming_key
 
 # The role of a key is that of the longest of these that it begins with; of all others a decision.
-_BY_DEFAULT = {
+_DEFAULT_ROLES = {
     "workload": Role.SCENARIO,
     "workload.parallel": Role.DECISION,
     "workload.plan": Role.DECISION,
@@ -42,21 +42,23 @@ def default_role(axis: str) -> Role:
     """The role of a key, or of a config group, of which the study does not tell it."""
     parts = axis.split(".")
     starts = (".".join(parts[:n]) for n in range(len(parts), 0, -1))
-    return next((_BY_DEFAULT[start] for start in starts if start in _BY_DEFAULT), Role.DECISION)
+    return next(
+        (_DEFAULT_ROLES[start] for start in starts if start in _DEFAULT_ROLES), Role.DECISION
+    )
 
 
-def label(value: Any) -> str:
+def format_value(value: Any) -> str:
     """What a value of an axis is called."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}: {label(each)}" for key, each in value.items())
+        return ", ".join(f"{key}: {format_value(each)}" for key, each in value.items())
     if isinstance(value, (list, tuple)) and any(isinstance(each, Mapping) for each in value):
-        return "; ".join(map(label, value))
+        return "; ".join(map(format_value, value))
     if value == []:
         return "none"  # such as what is degraded
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def weights_of(config: Config, axes: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, float]]:
+def read_weights(config: Config, axes: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, float]]:
     """How much each value of a scenario counts, by axis, where ``roles`` say so.
 
     Raises :class:`DimsweepError` for weights of what is no value of the axis, or not of all of
@@ -71,7 +73,7 @@ def weights_of(config: Config, axes: Mapping[str, Sequence[Any]]) -> dict[str, d
                 where=where,
                 hint="give them in portfolio.workloads",
             )
-        values = [label(value) for value in axes[name]]
+        values = [format_value(value) for value in axes[name]]
         for value in weights:
             if value not in values:
                 raise DimsweepError(
@@ -88,12 +90,12 @@ def weights_of(config: Config, axes: Mapping[str, Sequence[Any]]) -> dict[str, d
     return found
 
 
-def is_plan(axis: str) -> bool:
+def is_plan_key(axis: str) -> bool:
     """Whether a key says how a model is spread over the ranks and run."""
     return axis.startswith(("workload.parallel", "workload.plan"))
 
 
-def roles_of(config: Config, axes: Iterable[str]) -> dict[str, Role]:
+def resolve_roles(config: Config, axes: Iterable[str]) -> dict[str, Role]:
     """The role of each of a study's ``axes``, and of each key that it searches.
 
     Raises :class:`DimsweepError` for a role of what is no axis, and for a searched key that is a
@@ -115,7 +117,7 @@ def roles_of(config: Config, axes: Iterable[str]) -> dict[str, Role]:
     }
     for name in searched:
         if roles[name] is Role.SCENARIO:
-            with key(f"space.parameters.{name}"):
+            with naming_key(f"space.parameters.{name}"):
                 config.value(name)  # a key that there is not is nothing that roles would mend
             raise DimsweepError(
                 f"{name} is a scenario, of which a search would choose the easiest",

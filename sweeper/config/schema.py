@@ -14,10 +14,10 @@ from pydantic import model_validator
 import dimsweep.engine
 from dimsweep.engine import DimsweepError, Fidelity, NetworkModel, format_yaml, suggest_names
 from dimsweep.sweeper.config.cluster import Collective, Growth, Memory, Topology
-from dimsweep.sweeper.config.cost import Bought, Cost
+from dimsweep.sweeper.config.cost import Cost, Purchase
 from dimsweep.sweeper.config.jobs import Jobs
 from dimsweep.sweeper.config.network import Network
-from dimsweep.sweeper.config.npu import Npu, Others
+from dimsweep.sweeper.config.npu import Npu, OtherNpuKind
 from dimsweep.sweeper.config.reliability import Reliability
 from dimsweep.sweeper.config.study import (
     Budget,
@@ -34,23 +34,22 @@ from dimsweep.sweeper.objective import Objective, parse_objectives
 from dimsweep.sweeper.part import (
     Bytes,
     Flag,
-    Parsed,
     Part,
-    Whole,
+    ValueParser,
+    WholeNumber,
     default,
-    key,
-    member,
-    teaching,
-    walk,
+    member_type,
+    naming_key,
+    preserve_errors,
+    walk_values,
 )
-from dimsweep.sweeper.plugins import load
 
 # Here, since its jobs are of all other kinds; by update, which notes nothing of it in
 # engine.registry.registered: a plug-in that imports this module first does not register it.
 KINDS.update(jobs=Jobs)
 
 
-def _axis(values: Any) -> tuple[Any, ...]:
+def _parse_axis(values: Any) -> tuple[Any, ...]:
     if not isinstance(values, (list, tuple)) or not values:
         hint = "such as [16, 64]"
         if isinstance(values, Mapping):
@@ -64,7 +63,7 @@ def _axis(values: Any) -> tuple[Any, ...]:
     return tuple(values)
 
 
-def _names(value: Any) -> tuple[str, ...]:
+def _parse_link_names(value: Any) -> tuple[str, ...]:
     names = value if isinstance(value, (list, tuple)) else [value]
     if wrong := [name for name in names if not isinstance(name, str)]:
         raise DimsweepError(
@@ -73,7 +72,7 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _plugins(value: Any) -> tuple[str, ...]:
+def _parse_plugins(value: Any) -> tuple[str, ...]:
     names = tuple(value) if isinstance(value, (list, tuple)) else (value,)
     if wrong := [name for name in names if not isinstance(name, str) or not name]:
         raise DimsweepError(f"{format_yaml(wrong[0])} is no plug-in", hint="such as [mine.py]")
@@ -83,13 +82,13 @@ def _plugins(value: Any) -> tuple[str, ...]:
     return names
 
 
-def load_plugins(plain: Any, *, anew: bool = False) -> None:
+def load_config_plugins(plain: Any, *, anew: bool = False) -> None:
     """Load the plug-ins that a whole configuration names, as plain data (see
     :func:`sweeper.plugins.load`)."""
     if isinstance(plain, Mapping):
-        with key("plugins"):
-            names = _plugins(plain.get("plugins", ()))
-        load(names, anew=anew)
+        with naming_key("plugins"):
+            names = _parse_plugins(plain.get("plugins", ()))
+        load_config_plugins(names, anew=anew)
 
 
 class Design(Part):
@@ -98,36 +97,37 @@ class Design(Part):
     workload: AnyWorkload
     topology: Topology = default(Topology)
     npu: Npu = default(Npu)
-    other_npus: tuple[Others, ...] = ()
+    other_npus: tuple[OtherNpuKind, ...] = ()
     memory: Memory = default(Memory)
     cost: Cost = default(Cost)
     reliability: Reliability = default(Reliability)
     collective: Collective = default(Collective)
     network: Network = default(Network)
-    fidelity: Annotated[Fidelity, member(Fidelity)] = default("phase")
+    fidelity: Annotated[Fidelity, member_type(Fidelity)] = default("phase")
     fold: Flag = True
-    plugins: Annotated[tuple[str, ...], Parsed(_plugins)] = ()
+    plugins: Annotated[tuple[str, ...], ValueParser(_parse_plugins)] = ()
 
-    def bought(self, topology: dimsweep.engine.Topology, network: NetworkModel) -> Bought:
+    def purchase(self, topology: dimsweep.engine.Topology, network: NetworkModel) -> Purchase:
         """What the network is bought as, NPUs of all kinds with it."""
         n = topology.n_npus if network.graph is None else network.graph.n_npus
         others = tuple(
-            other.bought(f"other_npus[{i}]", n, self.cost)
+            other.purchase(f"other_npus[{i}]", n, self.cost)
             for i, other in enumerate(self.other_npus if self.cost.has_npus else ())
         )
-        return Bought(self.cost, topology, network.fabrics, network.graph, others)
+        return Purchase(self.cost, topology, network.fabrics, network.graph, others)
 
 
 class Question(Part):
     """What a study asks; another one is another study.  ``nodes``: the size of the machine that
     cluster= names; it becomes ``topology.shape``, and is nothing by itself."""
 
-    nodes: Whole | None = None
+    nodes: WholeNumber | None = None
     objective: Annotated[
-        tuple[Objective, ...], Parsed(parse_objectives, lambda found: [each.name for each in found])
+        tuple[Objective, ...],
+        ValueParser(parse_objectives, lambda found: [each.name for each in found]),
     ] = default("time")
     space: Space = default(Space)
-    grid: dict[str, Annotated[tuple[Any, ...], Parsed(_axis)]] = default(dict)
+    grid: dict[str, Annotated[tuple[Any, ...], ValueParser(_parse_axis)]] = default(dict)
     search: Search
     portfolio: Portfolio = default(Portfolio)
 
@@ -158,7 +158,7 @@ class Run(Part):
     timeline: str | None = None
     timeline_limit: Bytes | None = default("10 MB")
     picture: str | None = None
-    watch: Annotated[tuple[str, ...], Parsed(_names)] = ()
+    watch: Annotated[tuple[str, ...], ValueParser(_parse_link_names)] = ()
     congestion: str | None = None
 
 
@@ -172,10 +172,10 @@ class Config(Run, Extent, Question, Design):
 
     @model_validator(mode="before")
     @classmethod
-    @teaching
+    @preserve_errors
     def _refuse_control_characters(cls, value: Any) -> Any:
         """A terminal would obey them wherever the text is shown."""
-        for place, text in walk(value):
+        for place, text in walk_values(value):
             if not isinstance(text, str) or text.isprintable():
                 continue
             if any(ord(c) < 32 and c not in "\n\t" for c in text):
@@ -184,7 +184,7 @@ class Config(Run, Extent, Question, Design):
         return value
 
     @model_validator(mode="after")
-    @teaching
+    @preserve_errors
     def _check(self) -> Self:
         for i, other in enumerate(self.other_npus):
             if other.cost.price and not self.cost.npu_price:
@@ -209,15 +209,15 @@ class Config(Run, Extent, Question, Design):
 
     @model_validator(mode="before")
     @classmethod
-    @teaching
+    @preserve_errors
     def _load_plugins(cls, value: Any) -> Any:
         """Before the keys that name what they register."""
-        load_plugins(value)
+        load_config_plugins(value)
         return value
 
     @model_validator(mode="before")
     @classmethod
-    @teaching
+    @preserve_errors
     def _size(cls, value: Any) -> Any:
         """``nodes`` into the shape of the topology."""
         nodes = value.get("nodes") if isinstance(value, Mapping) else None
@@ -228,13 +228,13 @@ class Config(Run, Extent, Question, Design):
             what = f"{nodes!r} is no number of nodes"
             raise DimsweepError(what, where="nodes", hint="such as 64")
         grows, shape = topology.get("grows"), topology.get("shape")
-        with key("nodes"):
+        with naming_key("nodes"):
             if not isinstance(shape, str) or grows is None:
                 raise DimsweepError(
                     "this network is no machine's, so it has no nodes",
                     hint="topology.shape says its size, such as Switch(8)_Switch(64)",
                 )
-            sized = Growth.of(grows).shape(shape, nodes)
+            sized = Growth.from_plain(grows).shape(shape, nodes)
         return {**value, "nodes": None, "topology": {**topology, "shape": sized}}
 
     @property
@@ -262,25 +262,25 @@ class Config(Run, Extent, Question, Design):
     def value(self, name: str) -> Any:
         """The value at a dotted key, as it was written; raises :class:`DimsweepError` if there is
         none."""
-        return _parent(self.text, f"{name}.")[0]
+        return _find_parent(self.text, f"{name}.")[0]
 
-    def changed(self, values: Mapping[str, Any]) -> Self:
+    def with_values(self, values: Mapping[str, Any]) -> Self:
         """The configuration with the values of dotted keys replaced, checked as a whole."""
         if not values:
             return self
         text = self.plain()
         for name, value in values.items():
-            with key(name):
-                node, last = _parent(text, name)
+            with naming_key(name):
+                node, last = _find_parent(text, name)
                 if not isinstance(node, (dict, list)) or (
                     isinstance(node, list) and not 0 <= last < len(node)
                 ):
                     raise DimsweepError("the configuration has no such key")
             node[last] = value
-        return type(self).of(text)
+        return type(self).from_plain(text)
 
 
-def _parent(node: Any, name: str) -> tuple[Any, Any]:
+def _find_parent(node: Any, name: str) -> tuple[Any, Any]:
     """The mapping or list that holds the last part of a dotted key, and that part."""
     *path, last = name.split(".")
     for part in path:

@@ -15,8 +15,16 @@ from dimsweep.engine import DimsweepError, suggest_names
 from dimsweep.engine.network import LEVELS
 from dimsweep.sweeper.config.catalogue import Price, Watts
 from dimsweep.sweeper.config.options import read_options
-from dimsweep.sweeper.part import Parsed, Part, default, key, keys_in, member, named
-from dimsweep.sweeper.places import find_option, groups, homes
+from dimsweep.sweeper.part import (
+    Part,
+    ValueParser,
+    default,
+    member_parser,
+    member_type,
+    naming_key,
+    walk_keys,
+)
+from dimsweep.sweeper.places import find_option, list_folders, list_groups
 
 SOURCES = "sources"  # the key of a preset's file that is no key of the configuration
 GROUPS = ("npu", "topology", "memory", "cost", "reliability")  # whose numbers all have a source
@@ -39,8 +47,8 @@ class Reading(StrEnum):
     QUOTED = "as others quote it"
 
 
-def _reading(value: Any) -> Reading | None:
-    return None if value is None else named(Reading)(value)
+def _parse_reading(value: Any) -> Reading | None:
+    return None if value is None else member_parser(Reading)(value)
 
 
 class Document(Part):
@@ -49,9 +57,9 @@ class Document(Part):
 
     document: Annotated[str, Field(min_length=1)]
     date: Annotated[str, Field(pattern=r"^\d{4}(-(0[1-9]|1[0-2]))?$")]
-    evidence: Annotated[Evidence, member(Evidence)] = default("estimate")
+    evidence: Annotated[Evidence, member_type(Evidence)] = default("estimate")
     url: Annotated[str, Field(pattern=r"^https://\S+$")] | None = None
-    read: Annotated[Reading | None, Parsed(_reading)] = None
+    read: Annotated[Reading | None, ValueParser(_parse_reading)] = None
 
 
 class Figure(NamedTuple):
@@ -69,9 +77,9 @@ def without_sources(node: DictConfig) -> DictConfig:
     return OmegaConf.masked_copy(node, [name for name in keys if name != SOURCES])
 
 
-def preset(group: str, name: str) -> Path:
+def find_preset(group: str, name: str) -> Path:
     """The file of an option; raises :class:`DimsweepError` if there is none."""
-    known = groups()
+    known = list_groups()
     if group not in known or group == "study":
         raise DimsweepError(
             f"there is no group of presets {group!r}", hint=suggest_names(group, known)
@@ -81,78 +89,81 @@ def preset(group: str, name: str) -> Path:
     raise DimsweepError(f"{group} has no option {name!r}", hint=suggest_names(name, known[group]))
 
 
-def values_of(group: str, name: str) -> dict[str, Any]:
+def read_values(group: str, name: str) -> dict[str, Any]:
     """The keys of an option as plain data, those of the options that it goes on from first."""
-    return _laid_out(group, name)[0]
+    return _merge_defaults(group, name)[0]
 
 
-def figures_of(group: str, name: str) -> list[Figure]:
+def read_figures(group: str, name: str) -> list[Figure]:
     """The numbers of an option, each with its source, if its file names one; raises
     :class:`DimsweepError` for a source that conf/sources.yaml does not have."""
-    values, sources = _laid_out(group, name)
-    known = documents() if sources else {}
-    said = dict(_of_parts(values)) | {
-        at: _said(text, known, f"{group}/{name}: {SOURCES}.{at}") for at, text in sources.items()
+    values, sources = _merge_defaults(group, name)
+    known = read_documents() if sources else {}
+    said = dict(_part_sources(values)) | {
+        at: _parse_source(text, known, f"{group}/{name}: {SOURCES}.{at}")
+        for at, text in sources.items()
     }
-    return [Figure(at, value, *_nearest(at, said)) for at, value in numbers(values)]
+    return [
+        Figure(at, value, *_find_nearest_source(at, said)) for at, value in walk_numbers(values)
+    ]
 
 
-def _of_parts(values: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Document, str]]]:
+def _part_sources(values: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Document, str]]]:
     """Who says the prices and the watts of parts: each has its own source, and the price's is that
     of the part."""
     parts = values.get("parts")
     for name, part in parts.items() if isinstance(parts, Mapping) else ():
         for of, kind in (("price", Price), ("watts", Watts)):
             if isinstance(part, Mapping) and part.get(of) is not None:
-                with key(f"parts.{name}.{of}"):
-                    told = kind.of(part[of]).build()
+                with naming_key(f"parts.{name}.{of}"):
+                    told = kind.from_plain(part[of]).build()
                 document = f"{told.source} ({LEVELS[told.level]})"
                 source = Document(document=document, date=told.date, evidence=Evidence.LISTED)
                 yield (f"parts.{name}" if of == "price" else f"parts.{name}.{of}"), (source, "")
 
 
-def numbers(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def walk_numbers(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The dotted keys whose values are numbers, quantities, shapes or lists of them, as written;
     a date is none."""
-    for at, value in keys_in(values):
+    for at, value in walk_keys(values):
         if at.endswith(".date"):
             continue
         if not isinstance(value, bool | Mapping) and _is_number(value):
-            yield at, _text(value)
+            yield at, _format_value(value)
 
 
-def covers(source: str, at: str) -> bool:
+def is_at_or_above(source: str, at: str) -> bool:
     """Whether the key of a source is that of a number, or one above it."""
     return at == source or at.startswith(f"{source}.")
 
 
-def documents() -> dict[str, Document]:
+def read_documents() -> dict[str, Document]:
     """The documents of conf/sources.yaml by their names; a conf/ of the current folder adds its own
     to the installed ones."""
     found: dict[str, Document] = {}
-    for home in reversed(homes("conf")):
+    for home in reversed(list_folders("conf")):
         if (file := home / "sources.yaml").is_file():
-            found |= _documents_in(file, file.stat().st_mtime_ns)
+            found |= _read_document_file(file, file.stat().st_mtime_ns)
     return found
 
 
 @lru_cache(maxsize=8)
-def _documents_in(file: Path, _changed: int) -> dict[str, Document]:
+def _read_document_file(file: Path, _changed: int) -> dict[str, Document]:
     """Those of a file, which is read again when it has changed."""
     said = OmegaConf.to_container(read_options(file).node)
     assert isinstance(said, dict)
     found = {}
     for name, document in said.items():
-        with key(f"{file}: {name!s}"):
-            found[str(name)] = Document.of(document)
+        with naming_key(f"{file}: {name!s}"):
+            found[str(name)] = Document.from_plain(document)
     return found
 
 
-def _laid_out(
+def _merge_defaults(
     group: str, name: str, above: tuple[str, ...] = ()
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """The values and the sources of an option, over those of the options in its defaults."""
-    file = preset(group, name)
+    file = find_preset(group, name)
     if name in above:
         raise DimsweepError("its defaults have no end", where=str(file))
     node = read_options(file).node
@@ -162,7 +173,7 @@ def _laid_out(
         if isinstance(entry, str) and entry.startswith("kind/"):  # of workloads: the schema's own
             values = OmegaConf.merge(values, {"kind": entry.removeprefix("kind/")})
         elif isinstance(entry, str) and entry != "_self_":
-            below, more = _laid_out(group, entry, (*above, name))
+            below, more = _merge_defaults(group, entry, (*above, name))
             values, sources = OmegaConf.merge(values, below), {**sources, **more}
     own = without_sources(node)
     own.pop("defaults", None)
@@ -172,10 +183,10 @@ def _laid_out(
         what = f"its keys do not go with those of its defaults: {str(error).partition(chr(10))[0]}"
         raise DimsweepError(what, where=str(file)) from error
     assert isinstance(plain, dict)
-    return {str(at): value for at, value in plain.items()}, {**sources, **_own_sources(node, file)}
+    return {str(at): value for at, value in plain.items()}, {**sources, **_read_sources(node, file)}
 
 
-def _own_sources(node: DictConfig, file: Path) -> dict[str, str]:
+def _read_sources(node: DictConfig, file: Path) -> dict[str, str]:
     own = node.get(SOURCES)
     if own is None:
         return {}
@@ -185,7 +196,7 @@ def _own_sources(node: DictConfig, file: Path) -> dict[str, str]:
     return {str(at): text for at, text in own.items()}
 
 
-def _said(text: str, known: Mapping[str, Document], where: str) -> tuple[Document, str]:
+def _parse_source(text: str, known: Mapping[str, Document], where: str) -> tuple[Document, str]:
     """The document that ``NAME (what it says)`` names, and what it says."""
     named = re.fullmatch(r"(\w+)(?: \((.*)\))?", text)
     if named is None or named[1] not in known:
@@ -195,11 +206,11 @@ def _said(text: str, known: Mapping[str, Document], where: str) -> tuple[Documen
     return known[named[1]], named[2] or ""
 
 
-def _nearest(
+def _find_nearest_source(
     at: str, said: Mapping[str, tuple[Document, str]]
 ) -> tuple[Document, str] | tuple[None, str]:
     """What is said of the nearest key of those above a number's, if anything is."""
-    above = [source for source in said if covers(source, at)]
+    above = [source for source in said if is_at_or_above(source, at)]
     return said[max(above, key=len)] if above else (None, "")
 
 
@@ -209,5 +220,5 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) or bool(re.match(r"\d|\w+\(\d", str(value)))
 
 
-def _text(value: Any) -> str:
-    return f"[{', '.join(map(_text, value))}]" if isinstance(value, list) else str(value)
+def _format_value(value: Any) -> str:
+    return f"[{', '.join(map(_format_value, value))}]" if isinstance(value, list) else str(value)

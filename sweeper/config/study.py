@@ -19,28 +19,28 @@ from dimsweep.sweeper.part import (
     Bandwidth,
     Bandwidths,
     Bytes,
-    Count,
+    CountKey,
     Flag,
-    Index,
+    IndexKey,
+    KeyBounds,
     Money,
     MoneyOrNone,
     Number,
-    Parsed,
     Part,
     Power,
     Seconds,
     Time,
-    Whole,
-    Within,
+    ValueParser,
+    WholeNumber,
     default,
-    key,
-    member,
-    named,
-    one_or_each,
-    teaching,
+    list_parser,
+    member_parser,
+    member_type,
+    naming_key,
+    preserve_errors,
 )
 
-_MOST_NPUS = 10**7  # as many as a dimension of a shape may have
+_MAX_NPUS = 10**7  # as many as a dimension of a shape may have
 
 
 class Tier(Part):
@@ -51,22 +51,22 @@ class Tier(Part):
     ``price``: the tier's name in cost.tiers."""
 
     blocks: tuple[str, ...]
-    sizes: tuple[Count, ...] = ()
+    sizes: tuple[CountKey, ...] = ()
     bandwidth: tuple[Bandwidth, ...]
     latency: Time = default("1 us")
-    radix: Annotated[Whole, Within(at_least=2)] | None = None
+    radix: Annotated[WholeNumber, KeyBounds(at_least=2)] | None = None
     algorithms: tuple[str, ...] = ()
     price: str = ""
 
     @model_validator(mode="after")
-    @teaching
+    @preserve_errors
     def _check(self) -> Self:
         for name in ("blocks", "bandwidth"):
             if not getattr(self, name):
                 raise DimsweepError("one of these is needed at least", where=name)
         known = dict[str, None]()
         for block in self.blocks:
-            with key("blocks"):
+            with naming_key("blocks"):
                 ((found, _),) = parse_shape(f"{block}(2)")
             known |= dict.fromkeys(list_algorithms(found))
         for name in self.algorithms:
@@ -79,14 +79,14 @@ class Tier(Part):
 class NpuRange(Part):
     """Any number of NPUs between two."""
 
-    at_least: Count
-    at_most: Count
+    at_least: CountKey
+    at_most: CountKey
 
     @model_validator(mode="after")
-    @teaching
+    @preserve_errors
     def _check(self) -> Self:
-        if self.at_most > _MOST_NPUS:
-            what = f"{self.at_most:,} NPUs; a network of a study has at most {_MOST_NPUS:,}"
+        if self.at_most > _MAX_NPUS:
+            what = f"{self.at_most:,} NPUs; a network of a study has at most {_MAX_NPUS:,}"
             raise DimsweepError(what, where="at_most" if self.at_most > self.at_least else "")
         if self.at_most < self.at_least:
             what = f"at most {self.at_most:,} and at least {self.at_least:,} NPUs"
@@ -96,7 +96,7 @@ class NpuRange(Part):
     def __contains__(self, n: int) -> bool:
         return self.at_least <= n <= self.at_most
 
-    def may_be_made_of(self, n: int) -> bool:
+    def has_multiple_of(self, n: int) -> bool:
         """Whether one of the numbers is a multiple of ``n``."""
         return self.at_most // n * n >= self.at_least
 
@@ -107,19 +107,19 @@ class NpuRange(Part):
         return few if few == many else f"{few} to {many}"
 
 
-def _npu_range(value: Any) -> NpuRange:
+def _parse_npu_range(value: Any) -> NpuRange:
     """A number, or what it is between."""
     if isinstance(value, NpuRange):
         return value
     if isinstance(value, Mapping):
-        return NpuRange.of(value)
+        return NpuRange.from_plain(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         hint = "1 or more, such as 1024, or {at_least: 1024, at_most: 1152}"
         raise DimsweepError(f"{format_yaml(value)} is no number of NPUs", hint=hint)
     return NpuRange(at_least=value, at_most=value)
 
 
-def _written(count: NpuRange) -> int | dict[str, Any]:
+def _write_npu_range(count: NpuRange) -> int | dict[str, Any]:
     return count.at_least if count.at_least == count.at_most else count.plain()
 
 
@@ -134,12 +134,12 @@ class Racks(Part):
     """How many racks there are ``at_most``, each of which holds so many ``npus`` and feeds so much
     ``power``, whichever is used up first; one of them is enough."""
 
-    at_most: Count
-    npus: Count | None = None
+    at_most: CountKey
+    npus: CountKey | None = None
     power: Power | None = None
 
     @model_validator(mode="after")
-    @teaching
+    @preserve_errors
     def _check(self) -> Self:
         if self.npus is None and not self.power:
             what, hint = "nobody says what fits into a rack", "npus: 32, or power: 40 kW, or both"
@@ -155,7 +155,7 @@ class Networks(Part):
     most ``cost``, draws at most ``power`` and fills at most so many ``racks``, NPUs and fixed parts
     included."""
 
-    npus: Annotated[NpuRange, Parsed(_npu_range, _written)]
+    npus: Annotated[NpuRange, ValueParser(_parse_npu_range, _write_npu_range)]
     tiers: tuple[Tier, ...] = ()
     generators: tuple[AnyFamily, ...] = ()
     memory: tuple[Memory, ...] = ()
@@ -164,7 +164,7 @@ class Networks(Part):
     racks: Racks | None = None
 
     @model_validator(mode="after")
-    @teaching
+    @preserve_errors
     def _check(self) -> Self:
         if not self.tiers and not self.generators:
             raise DimsweepError("a network has a tier at least, or a generator", where="tiers")
@@ -176,25 +176,25 @@ class Plans(Part):
     nothing is said has a degree of 1.  Each is placed in each of the ``orders``, innermost first.
     Other keys have the workload's own value unless several are given."""
 
-    tensor: tuple[Count, ...] = (1,)
-    context: tuple[Count, ...] = (1,)
-    expert: tuple[Count, ...] = (1,)
-    pipeline: tuple[Count, ...] = (1,)
+    tensor: tuple[CountKey, ...] = (1,)
+    context: tuple[CountKey, ...] = (1,)
+    expert: tuple[CountKey, ...] = (1,)
+    pipeline: tuple[CountKey, ...] = (1,)
     orders: tuple[tuple[str, ...], ...] = default(
         [
             ["tensor", "context", "expert", "data", "pipeline"],
             ["tensor", "pipeline", "context", "expert", "data"],
         ]
     )
-    micro_batch: tuple[Count, ...] = ()
-    interleave: tuple[Count, ...] = ()
-    zero: tuple[Annotated[Whole, Within(at_least=0, at_most=3)], ...] = ()
-    recompute: tuple[Annotated[Recompute, member(Recompute)], ...] = ()
-    schedule: tuple[Annotated[Schedule, member(Schedule)], ...] = ()
+    micro_batch: tuple[CountKey, ...] = ()
+    interleave: tuple[CountKey, ...] = ()
+    zero: tuple[Annotated[WholeNumber, KeyBounds(at_least=0, at_most=3)], ...] = ()
+    recompute: tuple[Annotated[Recompute, member_type(Recompute)], ...] = ()
+    schedule: tuple[Annotated[Schedule, member_type(Schedule)], ...] = ()
     offload: tuple[Offloading, ...] = ()
 
     @model_validator(mode="after")
-    @teaching
+    @preserve_errors
     def _check(self) -> Self:
         for order in self.orders:
             if sorted(order) != sorted(AXES):
@@ -212,8 +212,10 @@ class Search(Part):
     RENAMED: ClassVar = {"wave": "batch"}
 
     sampler: str
-    seed: Annotated[Whole, Within(at_least=0, at_most=2**32 - 1)] = 0  # what NumPy and Optuna take
-    batch: Count = 8
+    seed: Annotated[WholeNumber, KeyBounds(at_least=0, at_most=2**32 - 1)] = (
+        0  # what NumPy and Optuna take
+    )
+    batch: CountKey = 8
     enqueue: Flag = True
     options: dict[str, Any] = default(dict)
 
@@ -259,7 +261,7 @@ class Parameter(Part):
     log: Flag = False
 
     @model_validator(mode="after")
-    @teaching
+    @preserve_errors
     def _check(self) -> Self:
         ranged = [name for name in ("low", "high", "step") if getattr(self, name) is not None]
         if self.values is None:
@@ -293,10 +295,10 @@ class Role(StrEnum):
     SCENARIO = "scenario"
 
 
-def _role(value: Any) -> Any:
+def _parse_role(value: Any) -> Any:
     """A role, or the weights of a scenario's values by their texts."""
     if not isinstance(value, Mapping):
-        return named(Role)(value)
+        return member_parser(Role)(value)
     for name, weight in value.items():
         is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
         if not is_number or not 0 <= weight < math.inf:
@@ -311,7 +313,7 @@ def _role(value: Any) -> Any:
 
 
 # What an axis is; a mapping of weights makes it a scenario whose values count so much.
-RoleOrWeights = Annotated[Role | dict[str, float], Parsed(_role, choices=map(str, Role))]
+RoleOrWeights = Annotated[Role | dict[str, float], ValueParser(_parse_role, choices=map(str, Role))]
 
 
 class Budget(Part):
@@ -320,11 +322,11 @@ class Budget(Part):
 
     RENAMED: ClassVar = {"points": "trials"}
 
-    trials: Count = 300
-    gap: Annotated[Number, Within(at_least=0)] | None = None
+    trials: CountKey = 300
+    gap: Annotated[Number, KeyBounds(at_least=0)] | None = None
 
     @model_validator(mode="after")
-    @teaching
+    @preserve_errors
     def _check(self) -> Self:
         if self.gap is not None and not self.gap <= 1:
             what = f"a gap of {self.gap:.0%}: every first trial is within it"
@@ -340,10 +342,10 @@ class Recheck(Part):
     8 by flows, and the best 2 of those by packets.
     """
 
-    top: Index | tuple[Index, ...] = 0
-    fidelity: Annotated[Fidelity | tuple[Fidelity, ...], Parsed(one_or_each(named(Fidelity)))] = (
-        default("message")
-    )
+    top: IndexKey | tuple[IndexKey, ...] = 0
+    fidelity: Annotated[
+        Fidelity | tuple[Fidelity, ...], ValueParser(list_parser(member_parser(Fidelity)))
+    ] = default("message")
 
     @property
     def rungs(self) -> tuple[tuple[Fidelity, int], ...]:
@@ -353,7 +355,7 @@ class Recheck(Part):
         return tuple(zip(kinds, tops, strict=True)) if any(tops) else ()
 
     @model_validator(mode="after")
-    @teaching
+    @preserve_errors
     def _check(self) -> Self:
         tops = self.top if isinstance(self.top, tuple) else (self.top,)
         kinds = self.fidelity if isinstance(self.fidelity, tuple) else (self.fidelity,)
@@ -373,7 +375,7 @@ class Recheck(Part):
         return self
 
 
-def _what_if(value: Any) -> Any:
+def _parse_what_if(value: Any) -> Any:
     """Names, each with what it changes; none where nothing is given."""
     if value is None or value == DEFAULT:
         return value or {}
@@ -391,7 +393,7 @@ def _what_if(value: Any) -> Any:
 # What is changed around the best design when the search is over: by name, keys with the values that
 # they get, or with factors such as x2; "default" for what can be asked of any design.
 DEFAULT = "default"
-WhatIf = Annotated[dict[str, dict[str, Any]] | str, Parsed(_what_if)]
+WhatIf = Annotated[dict[str, dict[str, Any]] | str, ValueParser(_parse_what_if)]
 
 
 class Portfolio(Part):
@@ -401,11 +403,11 @@ class Portfolio(Part):
     worst_regret, or cvar at ``level``."""
 
     workloads: dict[str, Number] = default(dict)
-    measure: Annotated[Measure, member(Measure)] = default("worst_regret")
+    measure: Annotated[Measure, member_type(Measure)] = default("worst_regret")
     level: Number = 0.9
 
     @model_validator(mode="after")
-    @teaching
+    @preserve_errors
     def _check(self) -> Self:
         for name, weight in self.workloads.items():
             if not (weight >= 0 and math.isfinite(weight)):
@@ -424,7 +426,7 @@ class Executor(Part):
     worker has; the inline executor has neither."""
 
     mode: str = "local"
-    actors: Whole | None = None
+    actors: WholeNumber | None = None
     address: str | None = None
     timeout: Seconds | None = None
     memory: Bytes | None = None

@@ -80,7 +80,7 @@ def _foot(report: Report, shown: Sequence[CellSummary]) -> str:
 
 def _worth(cell: CellSummary, *, long: bool = False) -> str:
     """Time, cost and the error of such times, of the design that the answer names."""
-    own = cell.objective.show(cell.objective.of(cell.named))
+    own = cell.objective.show(cell.objective.value(cell.named))
     texts = list(dict.fromkeys([own, words.seconds(cell.named["time_s"])]))
     if cell.priced and cell.objective is not COST:
         cost = words.usd(cell.named[COST.column])
@@ -113,7 +113,7 @@ def _draw_split(ax: "Axes", cell: CellSummary) -> None:
 
 def _draw_cells(ax: "Axes", cells: Sequence[CellSummary]) -> None:
     objective = cells[0].objective
-    axis = words.axis(objective, min(objective.of(cell.named) for cell in cells))
+    axis = words.axis(objective, min(objective.value(cell.named) for cell in cells))
     label = "best" if cells[0].for_all is None else "one network for all"
     names = [naming.folded(name, _LETTERS) for name in naming.labels(cells)]
     chart = chart_values(names, cells, axis, lambda cell: cell.named, _worth, label)

@@ -10,14 +10,14 @@ from rich.console import Console
 from rich.text import Text
 
 from dimsweep.engine import DimsweepError, find_nearest
-from dimsweep.sweeper.columns import Columns, broken
+from dimsweep.sweeper.columns import TerminalTable, wrap_text
 from dimsweep.sweeper.ledger.place import Place
 from dimsweep.sweeper.questions.findings import tabulate_sections, tabulate_study
 from dimsweep.sweeper.report.remarks import merged
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.screen import SCREEN, Entry, entries_of
 from dimsweep.sweeper.table import Table
-from dimsweep.sweeper.terminal import plural
+from dimsweep.sweeper.terminal import format_count
 
 _MOST_CAUSES = 4
 _SPACE = re.compile(r"(?<!\d) |(?<=\d) (?![A-Za-z%])")  # a number and its unit are one word
@@ -74,7 +74,7 @@ def _wrap(text: str, width: int) -> Iterator[str]:
         if line and cell_len(f"{line} {word}") > width:
             yield line
             line = ""
-        *full, line = broken(f"{line} {word}" if line else word, width).split("\n")
+        *full, line = wrap_text(f"{line} {word}" if line else word, width).split("\n")
         yield from full
     yield line
 
@@ -104,7 +104,7 @@ def _print_tables(tables: Sequence[Table], console: Console) -> None:
     for i, sheet in enumerate(tables):
         if i:
             console.print()
-        console.print(Columns(sheet, _LOOK))
+        console.print(TerminalTable(sheet, _LOOK))
 
 
 def print_report(report: Report, console: Console) -> None:
@@ -122,14 +122,14 @@ def print_report(report: Report, console: Console) -> None:
         console.print(Text(f"note: {study.note}"))
     for sheet in tabulate_study(report):
         console.print()
-        console.print(Columns(sheet, _LOOK))
+        console.print(TerminalTable(sheet, _LOOK))
     if errors := report.causes:
-        many = f"{plural(report.n_broken, 'trial')} failed or are infeasible:"
+        many = f"{format_count(report.n_broken, 'trial')} failed or are infeasible:"
         console.print(Text(f"\n{many}", style="bold red"))
         for text, times in errors[:_MOST_CAUSES]:
             console.print(Text(f"{times:,} x {text}"))
         if rest := sum(times for _, times in errors[_MOST_CAUSES:]):
-            causes = plural(len(errors) - _MOST_CAUSES, "other cause")
+            causes = format_count(len(errors) - _MOST_CAUSES, "other cause")
             console.print(Text(f"{rest:,} of {causes}; the page has all"))
     for note in merged(report.notes):
         console.print(Text(f"\nwarning: {note.line}", style="yellow"))

@@ -132,7 +132,7 @@ def _trial(
         state=TrialState.COMPLETE if complete else TrialState.FAIL,
         params=given,
         distributions={key: distributions[key] for key in given},
-        values=[objective.of(row) for objective in cell.objectives] if complete else None,
+        values=[objective.value(row) for objective in cell.objectives] if complete else None,
         user_attrs={name: row[name] for name in _ATTRIBUTES if not _is_missing(row.get(name))},
     )
 

@@ -7,7 +7,7 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
 from dimsweep.sweeper.ledger.stored import Stored
-from dimsweep.sweeper.output import writing
+from dimsweep.sweeper.output import writing_file
 
 _ROWS = "the rows"
 _AT_ONCE = 50_000  # rows
@@ -20,7 +20,7 @@ def write_csv(stored: Stored, file: str | Path) -> None:
     """
     import duckdb
 
-    with writing(file, _ROWS) as out, duckdb.connect() as connection:
+    with writing_file(file, _ROWS) as out, duckdb.connect() as connection:
         head = True
         for rows in stored.in_order(_AT_ONCE):
             for place, field in enumerate(rows.schema):
@@ -36,6 +36,6 @@ def write_csv(stored: Stored, file: str | Path) -> None:
 
 def write_parquet(stored: Stored, file: str | Path) -> None:
     """Write all rows by cell and trial; raises likewise."""
-    with writing(file, _ROWS) as out, pq.ParquetWriter(out, stored.schema) as writer:
+    with writing_file(file, _ROWS) as out, pq.ParquetWriter(out, stored.schema) as writer:
         for rows in stored.in_order(_AT_ONCE):
             writer.write_table(rows)

@@ -20,15 +20,15 @@ from pydantic import (
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.bound import Frontier
 from dimsweep.engine.rules import Pair
-from dimsweep.sweeper.config.roles import default_role, is_plan
+from dimsweep.sweeper.config.roles import default_role, is_plan_key
 from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.ledger.cells import CELL, PRUNED, Entries
 from dimsweep.sweeper.ledger.place import STUDY, Place, read, translating_store_errors
 from dimsweep.sweeper.ledger.rows import ROWS_VERSION
 from dimsweep.sweeper.ledger.versions import check_version, checksum, identity, upgrade, writer
 from dimsweep.sweeper.objective import OBJECTIVES, Objective
-from dimsweep.sweeper.part import in_order
-from dimsweep.sweeper.plugins import load
+from dimsweep.sweeper.part import encode_order
+from dimsweep.sweeper.plugins import load_plugins
 
 WORKLOAD = "workload"  # the axis that a portfolio adds to its study's grid
 
@@ -310,8 +310,8 @@ class StudyRecord(_Record):
         """The objectives; the first one ranks trials."""
         if any(name not in OBJECTIVES for name in self.objective):
             with suppress(*((DimsweepError,) if self.foreign else ())):
-                load(self.config.get("plugins", ()))
-        kept = {name: Objective.of_plain(plain) for name, plain in self.foreign.items()}
+                load_plugins(self.config.get("plugins", ()))
+        kept = {name: Objective.from_plain(plain) for name, plain in self.foreign.items()}
         known = kept | OBJECTIVES
         if gone := [name for name in self.objective if name not in known]:
             hint = f"plugins: {', '.join(self.config.get('plugins', ())) or 'none'}"
@@ -347,7 +347,7 @@ class StudyRecord(_Record):
 
     def decision(self, coordinates: Mapping[str, str]) -> dict[str, str]:
         """Return the decision part of coordinates, without the plan on a shared network."""
-        axes = [axis for axis in self.grid if not (self.is_shared and is_plan(axis))]
+        axes = [axis for axis in self.grid if not (self.is_shared and is_plan_key(axis))]
         return {k: v for k, v in coordinates.items() if k in axes and k not in self.scenarios}
 
     def with_portfolio(self, number: int, own: tuple[float, ...], bound: float | None) -> Self:
@@ -484,7 +484,7 @@ def check_same(old: StudyRecord, new: StudyRecord, folder: Place) -> None:
             hint="sweep under another name (name=...); these results stay as they are",
             code="unsupported",
         )
-    before, after = flatten(in_order(old.config)), flatten(in_order(new.config))
+    before, after = flatten(encode_order(old.config)), flatten(encode_order(new.config))
     for version in ("model", "rows"):
         before[version], after[version] = getattr(old, version), getattr(new, version)
     changed = [key for key in {**before, **after} if before.get(key) != after.get(key)]

@@ -12,8 +12,8 @@ from typing import Any
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.ledger.rows import ROWS_VERSION
-from dimsweep.sweeper.part import canonical
-from dimsweep.sweeper.versions import version_of
+from dimsweep.sweeper.part import canonical_text
+from dimsweep.sweeper.versions import package_version
 
 OLDEST = 2  # of release 0.2.0
 _FIRST_MARKED = 4  # files of earlier versions have neither a study nor a checksum
@@ -32,7 +32,7 @@ def check_version(node: Mapping[str, Any], where: str) -> None:
     newer = version > ROWS_VERSION
     raise DimsweepError(
         f"the results have format {version}, written by {writer(node)}; dimsweep "
-        f"{version_of('dimsweep')} reads formats {OLDEST} to {ROWS_VERSION}",
+        f"{package_version('dimsweep')} reads formats {OLDEST} to {ROWS_VERSION}",
         where=where,
         hint="read them with the dimsweep that wrote them" + (", or a later one" if newer else ""),
         code="unsupported",
@@ -58,7 +58,7 @@ def identity(node: Mapping[str, Any]) -> str:
     version = own["rows"] if isinstance(own["rows"], int) else ROWS_VERSION
     if version < _FIRST_MARKED:
         return ""
-    text = canonical(own) if version >= _FIRST_ORDERED else json.dumps(own, sort_keys=True)
+    text = canonical_text(own) if version >= _FIRST_ORDERED else json.dumps(own, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 

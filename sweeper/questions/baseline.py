@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from dimsweep.engine import DimsweepError, InfeasibleError
-from dimsweep.sweeper.config.compose import Composed
+from dimsweep.sweeper.config.compose import ComposedConfig
 from dimsweep.sweeper.config.options import read_options
 from dimsweep.sweeper.config.overrides import is_group
 from dimsweep.sweeper.config.schema import Config
@@ -21,7 +21,7 @@ from dimsweep.sweeper.questions.networks.shapes import shared_keys
 from dimsweep.sweeper.questions.split.grid import Grid
 from dimsweep.sweeper.run.loop import Question, Search, SingleRound, SweepDriver, Work
 from dimsweep.sweeper.space.trials import Trial, Trials
-from dimsweep.sweeper.study.cell import CellPlan, CellSource, PlannedCell, describe, plan_cell
+from dimsweep.sweeper.study.cell import CellPlan, CellSource, PlannedCell, plan_cell, record_cell
 
 # Parts of a configuration that describe a search.
 _SEARCH_PARTS = ("space", "recheck", "portfolio")
@@ -32,7 +32,7 @@ class Baselines(CellSource):
 
     def __init__(
         self,
-        composed: Composed,
+        composed: ComposedConfig,
         axes: Mapping[str, tuple[Any, ...]],
         roles: Mapping[str, Role],
         first: int,
@@ -107,16 +107,18 @@ class Baselines(CellSource):
         except DimsweepError as error:
             raise error.in_place("baseline") from error.__cause__
 
-    def _plan_cell(self, place: int, scenario: dict[str, str], composed: Composed) -> PlannedCell:
+    def _plan_cell(
+        self, place: int, scenario: dict[str, str], composed: ComposedConfig
+    ) -> PlannedCell:
         searched = list(composed.config.space.parameters)
-        fixed = composed.config.changed({name: {} for name in _SEARCH_PARTS})
+        fixed = composed.config.with_values({name: {} for name in _SEARCH_PARTS})
         plan, program = plan_cell(self.number(place), scenario, replace(composed, config=fixed), ())
         # Rows have a column for each searched key; here is what the baseline has there.
         own = {name: text for name in searched if (text := _format_key(fixed, name)) is not None}
         cell = replace(plan.cell, coordinates={**scenario, **own})
         plan = replace(plan, cell=cell, first=[Trial(0, BASELINE, None)], warnings=[])
         (key,) = plan.content.keys(Trials.from_list(plan.first))
-        record = describe(plan, program, self.composed.config)
+        record = record_cell(plan, program, self.composed.config)
         parts = {name: fixed.text[name] for name in _SEARCH_PARTS}
         own_config = {**(record.config or {}), **parts}
         record = record.model_copy(

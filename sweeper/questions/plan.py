@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dimsweep.engine import MODEL_VERSION, DimsweepError
-from dimsweep.sweeper.config.compose import Composed
-from dimsweep.sweeper.config.roles import roles_of, weights_of
+from dimsweep.sweeper.config.compose import ComposedConfig
+from dimsweep.sweeper.config.roles import read_weights, resolve_roles
 from dimsweep.sweeper.config.schema import Config, Design, Question
 from dimsweep.sweeper.ledger.place import parse_place
 from dimsweep.sweeper.ledger.record import PrunedCell, StudyRecord
 from dimsweep.sweeper.ledger.rows import ROWS_VERSION, row_schema
-from dimsweep.sweeper.objective import of_plugins
+from dimsweep.sweeper.objective import plugin_objectives
 from dimsweep.sweeper.questions.baseline import BaselineQuestion, Baselines
 from dimsweep.sweeper.questions.networks.search import NetworksQuestion
 from dimsweep.sweeper.questions.portfolio.networks import SharedNetworksQuestion
@@ -23,10 +23,10 @@ from dimsweep.sweeper.run.loop import AnswerQuestion, StudyPlan
 from dimsweep.sweeper.search import learns_from_slopes
 from dimsweep.sweeper.space.space import check_values
 from dimsweep.sweeper.study.cell import CellPlan, CellSource, PlannedCell
-from dimsweep.sweeper.study.content import digests
-from dimsweep.sweeper.study.plugin_checks import failing_plugins
+from dimsweep.sweeper.study.content import input_digests
+from dimsweep.sweeper.study.plugin_checks import plugin_warnings
 from dimsweep.sweeper.study.provenance import provenance
-from dimsweep.sweeper.study.rules import once
+from dimsweep.sweeper.study.rules import merge_warnings
 from dimsweep.sweeper.study.work import check_work
 
 LARGE = 256  # cells; up to so many a grid is planned as a whole before anything is simulated
@@ -43,18 +43,18 @@ QUESTIONS: list[type[AnswerQuestion]] = [
 ]
 
 
-def plan_study(composed: Composed) -> StudyPlan:
+def plan_study(composed: ComposedConfig) -> StudyPlan:
     """Return the plan of a composed study.  Raises :class:`DimsweepError` for mistakes in it."""
     config, name = composed.config, study_name(composed)
-    with composed.blaming():
+    with composed.adding_sources():
         question = next(filter(None, (each.from_study(composed) for each in QUESTIONS)))
         source = question.source
-        roles, weights = roles_of(config, source.axes), weights_of(config, source.axes)
+        roles, weights = resolve_roles(config, source.axes), read_weights(config, source.axes)
         today = Baselines(composed, source.axes, roles, len(source))
     planned, pruned = _plan_cells(source)
     baselines, no_baselines = _separate(map(today.plan, _cells_to_check(today)))
     cells = [each.plan for each in planned]
-    with composed.blaming():
+    with composed.adding_sources():
         check_what_ifs(config, cells)
         check_values(cells[0].config)
         works = [(each.record, each.plan.config.workload) for each in (*planned, *baselines)]
@@ -67,7 +67,7 @@ def plan_study(composed: Composed) -> StudyPlan:
         model=MODEL_VERSION,
         rows=ROWS_VERSION,
         objective=tuple(each.name for each in config.objective),
-        foreign=of_plugins(config.objective),
+        foreign=plugin_objectives(config.objective),
         grid=tuple(source.axes),
         parameters=tuple(cells[0].space.parameters),
         roles=roles,
@@ -104,7 +104,7 @@ def plan_study(composed: Composed) -> StudyPlan:
 def recorded_config(config: Config) -> dict[str, Any]:
     """Return the part of a configuration that rows depend on, with the digests of its files."""
     names = (*Design.model_fields, *Question.model_fields)
-    return {**{name: config.text[name] for name in names}, "files": digests(config)}
+    return {**{name: config.text[name] for name in names}, "files": input_digests(config)}
 
 
 def _warnings(cells: list[CellPlan]) -> list[str]:
@@ -112,11 +112,11 @@ def _warnings(cells: list[CellPlan]) -> list[str]:
     checked."""
     first, *others = cells[:MAX_CHECKED_CELLS]
     idle = [warning for key, warning in first.idle.items() if all(key in c.idle for c in others)]
-    failing = once(failing_plugins(plan.cell.config) for plan in cells)
-    return [*failing, *once(plan.warnings for plan in cells), *idle]
+    failing = merge_warnings(plugin_warnings(plan.cell.config) for plan in cells)
+    return [*failing, *merge_warnings(plan.warnings for plan in cells), *idle]
 
 
-def study_name(composed: Composed) -> str:
+def study_name(composed: ComposedConfig) -> str:
     """Return the name of a study's folder in the results folder."""
     name = composed.config.name or composed.study
     if not name:

@@ -17,7 +17,7 @@ from dimsweep.sweeper.report.report import Report, SharedDesign, describe_gain, 
 from dimsweep.sweeper.report.sections import claim_next_bandwidth, common_unit
 from dimsweep.sweeper.report.sentences import join
 from dimsweep.sweeper.report.summary import CellSummary
-from dimsweep.sweeper.terminal import plural
+from dimsweep.sweeper.terminal import format_count
 
 # How good the search was, and how far the model is from measurements: two answers, never one.
 _HOW_SURE = "How sure is the search"
@@ -111,7 +111,7 @@ def _runner_up(decisions: Decisions, cell: CellSummary) -> str:
     other = cell.runner_up
     if other is None:
         return ""
-    its, best = (cell.objective.of(row) for row in (other, cell.named))
+    its, best = (cell.objective.value(row) for row in (other, cell.named))
     share = cell.objective.gap(its, best) if best else 0.0
     behind = describe.behind_best(share, cell, other)
     return sentences.RUNNER_UP(name=naming.searched(cell, other), behind=behind)
@@ -184,7 +184,7 @@ def _search(report: Report, cell: CellSummary) -> Answer:
         short = sentences.WITHIN_PROVEN(gap=words.fine_percent(gap), what=what)
         rest = sentences.NO_SPLIT_BETTER(cheap=cheap, limit=cell.limited.show(limit))
     else:
-        short = sentences.BEST_OF_TRIALS(trials=plural(cell.trials.n_complete, "trial"))
+        short = sentences.BEST_OF_TRIALS(trials=format_count(cell.trials.n_complete, "trial"))
         rest = sentences.NO_BOUND()
     again, where = agreement(Comparison.of(cell)) if cell.rechecked else "", ""
     if len(report.chosen) > 1:

@@ -7,7 +7,7 @@ from typing import Any
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.network import LEVELS, Amount, Bill, Item
 from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.study.kept import design_of
+from dimsweep.sweeper.study.kept import load_design
 from dimsweep.sweeper.table import Table
 
 Sources = Mapping[str, str]  # who says the prices of a table by tier, by its keys
@@ -49,13 +49,13 @@ def bill_of_design(report: Report) -> tuple[list[Table], list[str]]:
     if not prices.get("parts") and not prices.get("tiers"):
         return [], []
     try:
-        config = design_of(report.study, cell.cell, row)
+        config = load_design(report.study, cell.cell, row)
         topology = config.topology.build()
         network = config.network.build(topology, config.fidelity)
-        bill = config.bought(topology, network).bill()
+        bill = config.purchase(topology, network).bill()
     except DimsweepError as error:  # a file or a plug-in that is not here
         return [], [f"there is no bill: {error}"]
-    what = topology.name if network.graph is None else f"network.{config.network.instead}"
+    what = topology.name if network.graph is None else f"network.{config.network.links_key}"
     return tabulate_bill(bill, f"What {what} of {topology.n_npus:,} NPUs is bought as"), remarks(
         bill
     )

@@ -25,7 +25,7 @@ def least_losses(cells: Sequence[CellSummary]) -> dict[int, float]:
     scenes = {c.cell.cell: tuple(c.study.scenario(c.cell.coordinates).items()) for c in cells}
     least = dict[object, float]()
     for cell in cells:
-        own, scene = cell.objective.loss(cell.objective.of(cell.best)), scenes[cell.cell.cell]
+        own, scene = cell.objective.loss(cell.objective.value(cell.best)), scenes[cell.cell.cell]
         least[scene] = min(own, least.get(scene, own))
     return {number: least[scene] or 1.0 for number, scene in scenes.items()}
 
@@ -138,11 +138,11 @@ def chart_values(
     texts = ["" if cell is None else text(cell) for cell in cells]
     marks = []
     if compared:
-        other = values(lambda c: objective.of(c.reference.row) if c.reference else None)
+        other = values(lambda c: objective.value(c.reference.row) if c.reference else None)
         marks.append(Marks(other, ORANGE, compared[0].name.removeprefix("the ")))
     limits = values(lambda cell: cell.bound)
     if not np.isnan(limits).all():
         marks.append(Marks(limits, GREEN, "proven bound", is_limit=True))
-    best = values(lambda cell: objective.of(row(cell)))
+    best = values(lambda cell: objective.value(row(cell)))
     axis_title = RELATIVE_AXIS if is_relative else title
     return RowChart(names, axis_title, [Bars(best, texts, BLUE, label)], marks=marks)

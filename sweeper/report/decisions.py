@@ -14,7 +14,7 @@ from typing import Self
 
 import numpy as np
 
-from dimsweep.sweeper.config.roles import default_role, is_plan
+from dimsweep.sweeper.config.roles import default_role, is_plan_key
 from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.ledger.record import WORKLOAD, CellRecord, StudyRecord, flatten
 from dimsweep.sweeper.objective import Objective
@@ -73,7 +73,7 @@ class Decisions:
         for cell in found:
             decision, scenario = pairs[cell.cell.cell]
             place = rows[decision], columns[scenario]
-            loss = cell.objective.loss(cell.objective.of(cell.named))
+            loss = cell.objective.loss(cell.objective.value(cell.named))
             if not losses[place] <= loss:  # of several plans that a network may have the best
                 cells[place], losses[place] = cell, loss
         by_axis = {WORKLOAD: weights, **study.weights} if weights else study.weights
@@ -205,7 +205,7 @@ def question(decisions: Decisions) -> Question:
     if len(cells[0].objectives) > 1:
         return Question.FRONT
     decided = _decided(decisions, cells[0])
-    if decided and all(map(is_plan, decided)):
+    if decided and all(map(is_plan_key, decided)):
         return Question.PLAN
     if decided:
         return Question.NETWORK
@@ -310,7 +310,7 @@ def _of_axis(decisions: Decisions, axis: str) -> Factors | None:
 
 def _factor(cell: CellSummary, other: CellSummary) -> float:
     """Return how many times better a cell's best is than another's."""
-    own, its = (c.objective.loss(c.objective.of(c.named)) for c in (cell, other))
+    own, its = (c.objective.loss(c.objective.value(c.named)) for c in (cell, other))
     return float(its / own) if own else float("nan")
 
 

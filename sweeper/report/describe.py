@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from dimsweep.sweeper.config.roles import is_plan
+from dimsweep.sweeper.config.roles import is_plan_key
 from dimsweep.sweeper.ledger.record import StudyRecord
 from dimsweep.sweeper.objective import (
     COST,
@@ -33,7 +33,7 @@ _OF_PRICES = {COST.name, COST_PER_TOKEN.name, PERF_PER_COST.name}
 def noun(summary: CellSummary) -> str:
     """Name the object of the search: a plan if only its keys vary, a split, or a design."""
     if summary.parameters:
-        is_one = all(map(is_plan, summary.parameters)) and not summary.split_varies
+        is_one = all(map(is_plan_key, summary.parameters)) and not summary.split_varies
         return "plan" if is_one else "design"
     return "split" if summary.split_varies else "design"
 
@@ -54,7 +54,7 @@ def most(summary: CellSummary) -> str:
 def values_of(summary: CellSummary, row: pd.Series) -> str:
     """The values of a row in each objective."""
     return " at ".join(
-        objective.format_value(objective.of(row)) for objective in summary.objectives
+        objective.format_value(objective.value(row)) for objective in summary.objectives
     )
 
 
@@ -98,7 +98,7 @@ def comparison(summary: CellSummary) -> str:
     """Compare the best trial with the reference."""
     gain, reference = summary.gain(summary.objective), summary.reference
     if gain is None or reference is None:
-        claim = summary.objective.claim(summary.objective.of(summary.best))
+        claim = summary.objective.claim(summary.objective.value(summary.best))
         return sentences.FOUND(name=best_name(summary), claim=claim)
     if gain <= 1:
         return sentences.NOTHING_BEATS(reference=reference.name)
@@ -121,7 +121,7 @@ def finding(summary: CellSummary) -> str:
         return comparison(summary)
     rows = (summary.best, summary.reference.row)
     values = dict.fromkeys(
-        summary.objective.format_value(summary.objective.of(row)) for row in rows
+        summary.objective.format_value(summary.objective.value(row)) for row in rows
     )
     return sentences.COMPARED(comparison=comparison(summary), values=" against ".join(values))
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from dimsweep.engine import MERIT_NEEDS, units
-from dimsweep.sweeper.config.catalogue import Kind, catalogue
+from dimsweep.sweeper.config.catalogue import LinkKind, load_catalogue
 from dimsweep.sweeper.ledger.record import StudyRecord
 from dimsweep.sweeper.ledger.rows import BANDWIDTH, BASELINE, COMPLETE, RECHECK, WHAT_IF
 from dimsweep.sweeper.report import naming, sentences, words
@@ -103,14 +103,14 @@ def _unsold_of_cell(summary: CellSummary) -> Iterator[str]:
     space = stored.get("space", {}).get("bandwidth", {})
     if not any(space.get(name) for name in _LIMITS) or len(kinds) != len(summary.dims):
         return
-    known = catalogue().links
+    known = load_catalogue().links
     split = summary.split(summary.best)
     for name, kind, bandwidth in zip(summary.dims, kinds, split.tolist(), strict=True):
         if kind in known and (text := _missing(known[kind], bandwidth, machines)):
             yield sentences.OF_BEST_DESIGN(dim=name, remark=text)
 
 
-def _missing(kind: Kind, bandwidth: float, machines: Collection[str]) -> str:
+def _missing(kind: LinkKind, bandwidth: float, machines: Collection[str]) -> str:
     """That no part has a bandwidth (GB/s), and which are the nearest; nothing where one has."""
     parts = sorted(kind.parts, key=lambda part: part.bandwidth)
     same = [part for part in parts if abs(part.bandwidth / 1e9 / bandwidth - 1) <= _SAME]

@@ -96,7 +96,7 @@ def _of_scenarios(decisions: Decisions) -> str:
     gains = {scene: gain for scene, gain in own_gains.items() if gain is not None}
     reference = next((cell.reference.name for cell in found if cell.reference), "")
     if not gains:
-        values = sorted(objective.of(cell.best) for cell in found)
+        values = sorted(objective.value(cell.best) for cell in found)
         low, high = objective.show(values[0]), objective.show(values[-1])
         return sentences.RANGE_FROM(over=over, names=names, low=low, high=high)
     if len(gains) < len(found):
@@ -279,7 +279,7 @@ class Report:
     def ordered(self) -> list[CellSummary]:
         """The same cells, the best one first where they compete."""
         objective = self.study.objectives[0]
-        return sorted(self.found, key=lambda cell: objective.sign * objective.of(cell.best))
+        return sorted(self.found, key=lambda cell: objective.sign * objective.value(cell.best))
 
     @property
     def n_broken(self) -> int:

@@ -89,9 +89,9 @@ def _compare_front(cell: CellSummary, row: pd.Series) -> Iterator[tuple[str, ...
     for place in dict.fromkeys((0, len(front) // 2, len(front) - 1)):
         other = front.iloc[place]
         changes = [
-            f"{objective.name.replace('_', ' ')} {_format_change(objective.of(other), own)}"
+            f"{objective.name.replace('_', ' ')} {_format_change(objective.value(other), own)}"
             for objective in cell.objectives
-            if (own := objective.of(row)) and objective.of(other) != own
+            if (own := objective.value(row)) and objective.value(other) != own
         ]
         if changes:
             yield _make_row(_name_trial(cell, other), ", ".join(changes), cell, other)
@@ -110,7 +110,7 @@ def _compare_trials(cell: CellSummary, row: pd.Series) -> Iterator[tuple[str, ..
     for name, other in others:
         if other is None or other["trial"] == row["trial"]:
             continue
-        ours, its = (cell.objective.loss(cell.objective.of(each)) for each in (row, other))
+        ours, its = (cell.objective.loss(cell.objective.value(each)) for each in (row, other))
         share = its / ours - 1 if ours else 0.0
         text = ": ".join(filter(None, (name.removeprefix("the "), _name_trial(cell, other))))
         yield _make_row(text, _describe_share(share), cell, other)

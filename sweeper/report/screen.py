@@ -20,7 +20,7 @@ from dimsweep.sweeper.report.report import Report, describe_loss
 from dimsweep.sweeper.report.sentences import capitalise
 from dimsweep.sweeper.report.summary import CellSummary
 from dimsweep.sweeper.study.ranking import NEAR
-from dimsweep.sweeper.terminal import plural
+from dimsweep.sweeper.terminal import format_count
 
 SCREEN = 25  # lines
 RUNNERS_UP = 3
@@ -75,8 +75,8 @@ def entries_of(report: Report, folder: Place) -> list[Entry]:
         found.insert(place, Entry("runners-up", tuple(names), 5, keep, is_list=True))
     if report.n_broken:
         (text, times), *others = report.causes
-        more = f"; and {plural(len(others), 'other cause')}" if others else ""
-        trials = plural(report.n_broken, "trial")
+        more = f"; and {format_count(len(others), 'other cause')}" if others else ""
+        trials = format_count(report.n_broken, "trial")
         cause = text.splitlines()[0]
         failed = f"{trials} failed or are infeasible; {times:,} of them: {cause}{more}"
         found.append(Entry("failed", (failed,), 7))
@@ -95,7 +95,7 @@ def _next_steps(report: Report) -> Iterator[str]:
     cell, row = report.chosen[0]
     evidence = cell.evidence_of(row)
     if lost := sum(each.trials.n_lost for each in report.summaries):
-        yield f"the same command simulates {plural(lost, 'lost trial')} again"
+        yield f"the same command simulates {format_count(lost, 'lost trial')} again"
     gap = cell.gap_at_cost(cell.named)
     is_open = report.search_claim is None and cell.n_designs is None and report.one_for_all is None
     if is_open and (cell.split_varies or cell.parameters) and (gap is None or gap > NEAR):
@@ -136,7 +136,7 @@ def _runners_up(report: Report) -> Iterator[tuple[str, str]]:
 
 def _difference(other: CellSummary, its: pd.Series, cell: CellSummary, row: pd.Series) -> str:
     """Return how much worse a row is, with its cost if that differs."""
-    own, value = cell.objective.of(row), cell.objective.of(its)
+    own, value = cell.objective.value(row), cell.objective.value(its)
     share = cell.objective.gap(value, own) if own else 0.0
     text = words.behind(share)
     if not cell.priced or not other.priced or cell.objective.needs_prices:

@@ -41,7 +41,7 @@ from dimsweep.sweeper.report.words import (
     seconds,
     usd,
 )
-from dimsweep.sweeper.study.rules import verdict
+from dimsweep.sweeper.study.rules import provisioning_verdict
 from dimsweep.sweeper.table import Column, Table, name_columns, tabulate
 
 _ETTR = "ettr"  # what interruptions leave of the time, which makes other figures of it
@@ -108,7 +108,7 @@ def _cell_values(cell: CellSummary) -> list[str]:
 
 def _objective_column(objective: Objective) -> Column:
     name = objective.name.replace("_", " ")
-    return Column(name, lambda s: objective.show(objective.of(s.best)))
+    return Column(name, lambda s: objective.show(objective.value(s.best)))
 
 
 def _gain_column(objective: Objective, over: str) -> Column:
@@ -137,7 +137,8 @@ def tabulate_scenarios(report: Report) -> list[Table]:
         *name_columns(short_keys(keys), lambda s: list(decisions.scenarios[s].values())),
         Column("best", lambda s: _describe_best(decisions, s)),
         Column(
-            objective.name.replace("_", " "), lambda s: objective.show(objective.of(best[s].best))
+            objective.name.replace("_", " "),
+            lambda s: objective.show(objective.value(best[s].best)),
         ),
         Column(
             "over the\nbaseline",
@@ -472,7 +473,7 @@ def tabulate_provisioned(summary: CellSummary) -> list[Table]:
         Column("group", lambda pair: pair.group),
         Column("fed by", lambda pair: summary.dims[pair.inner]),
         Column("dimension", lambda pair: summary.dims[pair.outer]),
-        Column("provision", lambda pair: verdict(pair.provision(split))),
+        Column("provision", lambda pair: provisioning_verdict(pair.provision(split))),
         Column("of what\nsuffices", lambda pair: f"{pair.provision(split):.2f}x"),
     ]
     title = "Whether the dimensions of the best trial are provisioned for one another"

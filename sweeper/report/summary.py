@@ -16,7 +16,7 @@ from dimsweep.engine.workload.plan import DeviceMesh
 from dimsweep.sweeper.calibrate.evidence import Evidence, compute_confidence, find_evidence
 from dimsweep.sweeper.config.cost import Cost
 from dimsweep.sweeper.config.network import GRAPHS
-from dimsweep.sweeper.config.npu import Others
+from dimsweep.sweeper.config.npu import OtherNpuKind
 from dimsweep.sweeper.config.workload.model import Model
 from dimsweep.sweeper.ledger.pieces import Places
 from dimsweep.sweeper.ledger.record import CellRecord, StudyRecord
@@ -35,8 +35,8 @@ from dimsweep.sweeper.report.causes import frequent_errors
 from dimsweep.sweeper.report.trials import Floats as Floats
 from dimsweep.sweeper.report.trials import Overview, Rows, Searched
 from dimsweep.sweeper.simulation.program import build_cluster
-from dimsweep.sweeper.study.kept import design_of
-from dimsweep.sweeper.study.ranking import NEAR, best
+from dimsweep.sweeper.study.kept import load_design
+from dimsweep.sweeper.study.ranking import NEAR, find_best
 
 Baselines = Mapping[tuple[str, ...], tuple[CellRecord, pd.Series]]
 
@@ -205,7 +205,7 @@ class CellSummary:
     def best(self) -> pd.Series:
         """The best row; of two objectives what is within 1% of the best in the first one, which
         :attr:`first` is, and best in the second."""
-        return self.front.iloc[best(self.front, self.objectives)]
+        return self.front.iloc[find_best(self.front, self.objectives)]
 
     @property
     def named(self) -> pd.Series:
@@ -224,7 +224,7 @@ class CellSummary:
         if not self.parameters:
             return None
         others = self.trials.others(self.named)
-        return None if others.empty else others.iloc[best(others, self.objectives)]
+        return None if others.empty else others.iloc[find_best(others, self.objectives)]
 
     @property
     def objective(self) -> Objective:
@@ -239,7 +239,7 @@ class CellSummary:
     def evidence_of(self, row: pd.Series) -> Evidence:
         """Return the errors of times comparable to the ``row``'s."""
         try:
-            return find_evidence(design_of(self.study, self.cell, row))
+            return find_evidence(load_design(self.study, self.cell, row))
         except DimsweepError as error:  # of another version of dimsweep, or a file of its is gone
             what = str(error).partition("\n")[0]
             return Evidence(reason=f"its configuration cannot be read ({what})")
@@ -249,7 +249,7 @@ class CellSummary:
         workload without a plan."""
         nothing = [""] * len(self.dims)
         try:
-            config = design_of(self.study, self.cell, row)
+            config = load_design(self.study, self.cell, row)
             workload = config.workload
             if not isinstance(workload, Model):
                 return nothing
@@ -275,11 +275,11 @@ class CellSummary:
         """How sure it is that the better of two rows in an ``objective``, which goes with the time,
         would be measured to be better, of which ``theirs`` is one of an ``other`` cell; None where
         nothing is known of one of them."""
-        difference = math.log(objective.of(row) / objective.of(theirs))
+        difference = math.log(objective.value(row) / objective.value(theirs))
         try:
             designs = (
-                design_of(self.study, self.cell, row),
-                design_of(other.study, other.cell, theirs),
+                load_design(self.study, self.cell, row),
+                load_design(other.study, other.cell, theirs),
             )
             return compute_confidence(difference, *designs)
         except (DimsweepError, KeyError):  # of another version, or a design of other keys
@@ -315,10 +315,10 @@ class CellSummary:
         front is proven, what no split can beat, whatever it costs.  Among networks and plans it is
         what no design can beat, once that is proven."""
         if self.study.proof is not None and not self.study.is_shared:
-            return self.study.proof.limit(COST.of(row) if self.study.proof.front else None)
+            return self.study.proof.limit(COST.value(row) if self.study.proof.front else None)
         if self.cell.front is None:
             return self.bound
-        return float(self.cell.front.least_time(np.array([COST.of(row)]))[0])
+        return float(self.cell.front.least_time(np.array([COST.value(row)]))[0])
 
     def gap_at_cost(self, row: pd.Series) -> float | None:
         """By what share a ``row`` could be better at most, if its limit could be reached."""
@@ -368,7 +368,10 @@ class CellSummary:
         """What the NPUs of all kinds cost (USD), which is in every cost."""
         config, n = self.study.config_of(self.cell), self.cell.n_npus
         told = config.get("other_npus") or ()
-        others = [Others.of(each).bought("", n, Cost.of(config["cost"])) for each in told]
+        others = [
+            OtherNpuKind.from_plain(each).purchase("", n, Cost.from_plain(config["cost"]))
+            for each in told
+        ]
         rest = n - sum(len(other.at) for other in others)
         bill = with_npus(Bill(()), ((other.part, len(other.at)) for other in others))
         return self.npu_price * rest + (bill.cost or 0.0)
@@ -423,8 +426,8 @@ class CellSummary:
         without one."""
         if self.reference is None:
             return None
-        own = objective.of(self.best if row is None else row)
-        other = objective.of(self.reference.row)
+        own = objective.value(self.best if row is None else row)
+        other = objective.value(self.reference.row)
         worse, better = (other, own) if objective.sign > 0 else (own, other)
         ratio = worse / better if better else math.nan
         return ratio if math.isfinite(ratio) else None
@@ -468,7 +471,7 @@ class CellSummary:
 def _gap(objective: Objective, row: pd.Series, bound: float | None) -> float | None:
     if bound is None or not math.isfinite(bound) or bound == 0:
         return None
-    return objective.gap(objective.of(row), bound)
+    return objective.gap(objective.value(row), bound)
 
 
 def summarise(rows: pd.DataFrame | Stored | Rows, study: StudyRecord) -> list[CellSummary]:
@@ -531,7 +534,7 @@ def _npu_price(config: Mapping[str, Any]) -> float:
     """Return the price of one NPU (USD)."""
     cost = config.get("cost")
     if isinstance(cost, Mapping) and cost.get("parts"):
-        return Cost.of(cost).npu_price
+        return Cost.from_plain(cost).npu_price
     price = value_of(config, "cost.npu")
     return 0.0 if price is None else units.parse(price, units.MONEY, zero=True)
 

@@ -23,7 +23,7 @@ from dimsweep.sweeper.ledger.rows import (
 )
 from dimsweep.sweeper.ledger.stored import Stored
 from dimsweep.sweeper.objective import COST, Objective
-from dimsweep.sweeper.study.ranking import front, near, ranking
+from dimsweep.sweeper.study.ranking import find_front, is_near, rank_rows
 
 
 class Rows(ABC):
@@ -132,14 +132,14 @@ class Kept:
 
 def on_front(objectives: Sequence[Objective]) -> Keep:
     """Keeps the front of two objectives, or the best row, in the order of ranking."""
-    return lambda rows: rows.iloc[front(rows, objectives)]
+    return lambda rows: rows.iloc[find_front(rows, objectives)]
 
 
 def best_of(objectives: Sequence[Objective], design: Sequence[str]) -> Keep:
     """Keeps the best row of each design, in the order of ranking."""
 
     def keep(rows: pd.DataFrame) -> pd.DataFrame:
-        return rows.iloc[ranking(rows, objectives)].drop_duplicates(subset=design)
+        return rows.iloc[rank_rows(rows, objectives)].drop_duplicates(subset=design)
 
     return keep
 
@@ -292,7 +292,7 @@ class Searched:
     def near_first(self) -> int:
         """Return the number of the first trial within 1% of the best in the first objective."""
         values = self.steps[self.objectives[0].column].to_numpy(float)
-        return int(self.steps["trial"].to_numpy()[near(values, values[-1])][0])
+        return int(self.steps["trial"].to_numpy()[is_near(values, values[-1])][0])
 
     def shares_near(self) -> tuple[Floats, Floats]:
         """(D,) the least and the largest share of the total bandwidth that each dimension has in
@@ -300,7 +300,7 @@ class Searched:
         (first, *_), low = self.objectives, np.full(len(self.bandwidths), np.inf)
         best, high = float(self.steps[first.column].iloc[-1]), -low
         for rows in self.complete([*self.bandwidths, first.column]):
-            own = rows[near(rows[first.column], best).to_numpy()]
+            own = rows[is_near(rows[first.column], best).to_numpy()]
             if len(own):
                 share = _shares(own[self.bandwidths])
                 low, high = np.minimum(low, share.min(axis=0)), np.maximum(high, share.max(axis=0))
@@ -331,7 +331,7 @@ class Searched:
         last = losses[half - 1]
         alike = half - int((losses < last).sum())  # that many of those that lose as much
         del losses
-        kept = Kept(lambda rows: rows.iloc[ranking(rows, self.objectives)].head(alike))
+        kept = Kept(lambda rows: rows.iloc[rank_rows(rows, self.objectives)].head(alike))
         for rows in self.complete(["trial", *self.values]):
             kept.add(rows[(first.sign * rows[first.column] == last).to_numpy()])
         places = np.sort(kept.places)
@@ -347,7 +347,7 @@ class Searched:
         and the place of the best of these that have it; None where none has.  A row has no values
         of what its design does not tell."""
         given = [row[self.design].dropna() for _, row in designs.iterrows()]
-        same = [Kept(lambda rows: rows.iloc[ranking(rows, self.objectives)[:1]]) for _ in given]
+        same = [Kept(lambda rows: rows.iloc[rank_rows(rows, self.objectives)[:1]]) for _ in given]
         columns = ["trial", *self.values, *self.design]
         for rows in self.complete(columns):
             for own, kept in zip(given, same, strict=True):

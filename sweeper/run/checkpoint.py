@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.ledger import Compact, Ledger
 from dimsweep.sweeper.search import STATE_VERSION, Resumable, State, sampler_name
-from dimsweep.sweeper.space.trials import Floats, Integers, Trial, Trials, plain, trial_of
+from dimsweep.sweeper.space.trials import (
+    Floats,
+    Integers,
+    Trial,
+    Trials,
+    trial_from_plain,
+    trial_to_plain,
+)
 from dimsweep.sweeper.study.cell import CellPlan
 
 _MIN_INTERVAL = 5.0  # seconds between two bookmarks
@@ -59,11 +66,11 @@ class Incumbents:
 
     def state(self) -> list[Any]:
         """Return plain data for :meth:`restore`."""
-        return [[loss, int(number), plain(trial)] for loss, number, trial in self._kept]
+        return [[loss, int(number), trial_to_plain(trial)] for loss, number, trial in self._kept]
 
     def restore(self, state: Sequence[Any]) -> None:
         """Restore the best designs from a :meth:`state`."""
-        self._kept = [(loss, number, trial_of(design)) for loss, number, design in state]
+        self._kept = [(loss, number, trial_from_plain(design)) for loss, number, design in state]
 
 
 class SearchDigest:

@@ -16,7 +16,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 import pyarrow as pa
 
-from dimsweep.sweeper.config.compose import Composed
+from dimsweep.sweeper.config.compose import ComposedConfig
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.ledger import Compact, Ledger
 from dimsweep.sweeper.ledger.place import Place
@@ -93,7 +93,7 @@ class AnswerQuestion(Question):
 
     @classmethod
     @abstractmethod
-    def from_study(cls, composed: Composed) -> Self | None:
+    def from_study(cls, composed: ComposedConfig) -> Self | None:
         """Return the question of a study; None if the study does not ask it."""
 
     def set_cells(self, planned: Sequence[PlannedCell], *, streams: bool) -> None:

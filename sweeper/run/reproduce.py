@@ -14,12 +14,12 @@ from dimsweep.sweeper.ledger.place import Place
 from dimsweep.sweeper.ledger.record import CellRecord, Provenance, StudyRecord
 from dimsweep.sweeper.ledger.rows import COMPLETE, Cell
 from dimsweep.sweeper.ledger.stored import Stored
-from dimsweep.sweeper.plugins import digests as plugin_digests
-from dimsweep.sweeper.plugins import load as load_plugins
+from dimsweep.sweeper.plugins import load_plugins as load_plugins
+from dimsweep.sweeper.plugins import plugin_digests as plugin_digests
 from dimsweep.sweeper.run.executor.evaluate import Evaluator, Job
 from dimsweep.sweeper.simulation.program import build_program
-from dimsweep.sweeper.study.content import Content, digests
-from dimsweep.sweeper.study.kept import config_of, trials_of
+from dimsweep.sweeper.study.content import Content, input_digests
+from dimsweep.sweeper.study.kept import load_config, load_trials
 from dimsweep.sweeper.study.provenance import provenance
 
 _BATCH_ROWS = 50_000  # rows
@@ -107,9 +107,9 @@ def _simulate_rows(
     """Simulate the rows of a cell again; return them in the order of ``rows``."""
     load_plugins(names := study.config.get("plugins", ()))
     _check_files(study, plugin_digests(names), folder)
-    config = config_of(study, record)
-    _check_files(study, digests(config), folder)
-    content, trials = Content(config), trials_of(config, rows)
+    config = load_config(study, record)
+    _check_files(study, input_digests(config), folder)
+    content, trials = Content(config), load_trials(config, rows)
     keys = content.keys(trials)
     if keys != rows["key"].to_pylist():
         problem = "its rows do not match its configuration"
@@ -139,9 +139,9 @@ def build_row_program(
 
     Raises :class:`DimsweepError` or :class:`OSError` if a file of the configuration is missing.
     """
-    config = config_of(study, record)
-    (trial,) = trials_of(config, rows)
-    config = config.changed(trial.parameters.keys_only)
+    config = load_config(study, record)
+    (trial,) = load_trials(config, rows)
+    config = config.with_values(trial.parameters.keys_only)
     program = build_program(config)
     bandwidth = trial.bandwidth
     return config, program if bandwidth is None else program.rebind(bandwidth=bandwidth)

@@ -2,11 +2,11 @@
 
 from dimsweep.sweeper.search.choose import (
     SAMPLERS,
+    explain_choice,
     is_exhaustive,
     learns_from_slopes,
     make_sampler,
     n_trials,
-    reason,
     sampler_name,
 )
 from dimsweep.sweeper.search.sampler import (

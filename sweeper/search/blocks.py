@@ -48,7 +48,9 @@ class BlindSampler:
         known, self._waiting = self._waiting[:n], self._waiting[n:]
         trials = known
         if n > len(known):
-            trials = Trials.joined(known, self._drawn(n - len(known), self._asked + len(known)))
+            trials = Trials.concatenate(
+                known, self._drawn(n - len(known), self._asked + len(known))
+            )
         self._asked += len(trials)
         return trials
 
@@ -128,7 +130,7 @@ class GridSampler(BlindSampler):
         if task.space.n_unit:
             refuse_options(task)
         super().__init__(task)
-        self._points = _points(task) if task.space.n_unit else iter(())
+        self._points = _walk_points(task) if task.space.n_unit else iter(())
 
     def _drawn(self, n: int, first: int) -> Trials:
         settings, splits = list[Setting](), [np.empty((0, 0))]
@@ -157,14 +159,14 @@ class GridSampler(BlindSampler):
 def grid_size(task: Task, limit: int) -> int:
     """Return the number of trials of a grid, or ``limit`` if there are more."""
     n = len(task.first)
-    for _, split in _points(task):
+    for _, split in _walk_points(task):
         if n >= limit:
             break
         n += len(split)
     return min(n, limit)
 
 
-def _points(task: Task) -> Iterator[_Point]:
+def _walk_points(task: Task) -> Iterator[_Point]:
     """Yield values of keys, and splits (P, D) for them; without columns where splits are not
     searched."""
     keys = task.space.parameters

@@ -86,7 +86,7 @@ def is_exhaustive(config: Config, space: Space, first: list[Trial], prices: Pric
     return grid_size(_task(config, space, first, prices), limit + 1) <= limit
 
 
-def reason(config: Config, name: str, trials: int) -> str | None:
+def explain_choice(config: Config, name: str, trials: int) -> str | None:
     """Return a note on an unexpected choice, or None: why ``auto`` became the sampler ``name``, or
     that the ``trials`` of a grid are a part of it."""
     if config.search.sampler == GRID and trials == config.budget.trials:

@@ -18,12 +18,12 @@ import numpy as np
 
 from dimsweep.engine import DimsweepError, format_yaml
 from dimsweep.sweeper.search.sampler import State, Task, Values, refuse_options
-from dimsweep.sweeper.space.trials import Floats, Trial, Trials, plain, trial_of
+from dimsweep.sweeper.space.trials import Floats, Trial, Trials, trial_from_plain, trial_to_plain
 
 _TRIES = 100  # to draw a point inside the cube, before it is moved to the wall
-_SAME = 1e-6  # of a loss: the losses of a generation that has converged differ by less
+_MIN_SPREAD = 1e-6  # of a loss: the losses of a generation that has converged differ by less
 _WORST_CONDITION = 1e14  # of the covariance
-_SMALLEST = 1e-9  # step, of the unit cube
+_MIN_STEP = 1e-9  # step, of the unit cube
 
 
 class Evolution:
@@ -98,8 +98,8 @@ class Evolution:
 
     def _has_converged(self, losses: Floats) -> bool:
         best, worst = float(losses[0]), float(losses[-1])
-        same = worst == best or worst - best < _SAME * abs(best)
-        narrow = self._sigma * float(self._lengths.max()) < _SMALLEST
+        same = worst == best or worst - best < _MIN_SPREAD * abs(best)
+        narrow = self._sigma * float(self._lengths.max()) < _MIN_STEP
         condition = (self._lengths.max() / self._lengths.min()) ** 2
         return bool(same or narrow or condition > _WORST_CONDITION)
 
@@ -114,7 +114,7 @@ class Evolution:
         }
 
     @classmethod
-    def restored(cls, state: Mapping[str, Any]) -> Self:
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Return the search with this state."""
         found = cls(np.array(state["mean"]), state["sigma"], state["population"], 0)
         for name in _ARRAYS:
@@ -154,10 +154,10 @@ class _Rates:
 
 
 _OPTIONS = ("popsize", "sigma0")
-_LEAST = 2  # designs of a generation
+_MIN_POPULATION = 2  # designs of a generation
 _SIGMA = 1 / 6  # of the unit cube
 _DISTINCT = 0.75  # of the designs of a generation; with fewer a search is down to the grid
-_UNDER_WAY = 1 / 32  # of the trials so far: as many may be asked for before they are told
+_IN_FLIGHT = 1 / 32  # of the trials so far: as many may be asked for before they are told
 _SIDE_BY_SIDE = 8  # searches, about: more of them have larger populations instead
 
 
@@ -197,7 +197,7 @@ class CmaEsSampler:
     @property
     def _room(self) -> int:
         """The number of trials that may be in flight."""
-        return int((self._asked - self._task.start) * _UNDER_WAY)
+        return int((self._asked - self._task.start) * _IN_FLIGHT)
 
     def ask(self, n: int) -> Trials:
         trials, self._waiting = self._waiting[:n], self._waiting[n:]
@@ -262,7 +262,7 @@ class CmaEsSampler:
         order = flying + [search for search in self._searches if search.first < 0]
         return {
             "asked": flying[0].first if flying else max(told, self._task.start),
-            "best": self._best and [self._best[0], plain(self._best[1])],
+            "best": self._best and [self._best[0], trial_to_plain(self._best[1])],
             "n_searches": self._n_searches,
             "searches": [search.evolution.state() for search in order],
         }
@@ -270,9 +270,9 @@ class CmaEsSampler:
     def restore(self, state: State) -> None:
         self._asked = state["asked"]
         self._waiting = self._waiting[self._asked - self._task.start :]
-        self._best = state["best"] and (state["best"][0], trial_of(state["best"][1]))
+        self._best = state["best"] and (state["best"][0], trial_from_plain(state["best"][1]))
         self._n_searches = state["n_searches"]
-        self._searches = deque(_Search(Evolution.restored(each)) for each in state["searches"])
+        self._searches = deque(_Search(Evolution.from_state(each)) for each in state["searches"])
 
 
 class _Search:
@@ -296,10 +296,10 @@ class _Search:
 
 def _check_options(options: Mapping[str, object]) -> None:
     """Raise :class:`DimsweepError` for an invalid population or first step."""
-    size, sigma = options.get("popsize", _LEAST), options.get("sigma0", _SIGMA)
-    if not isinstance(size, int) or isinstance(size, bool) or size < _LEAST:
+    size, sigma = options.get("popsize", _MIN_POPULATION), options.get("sigma0", _SIGMA)
+    if not isinstance(size, int) or isinstance(size, bool) or size < _MIN_POPULATION:
         what, where = f"{format_yaml(size)} is no size of a population", "search.options.popsize"
-        raise DimsweepError(what, where=where, hint=f"a whole number, {_LEAST} or more")
+        raise DimsweepError(what, where=where, hint=f"a whole number, {_MIN_POPULATION} or more")
     if not isinstance(sigma, (int, float)) or not 0 < sigma <= 1:
         what, where = f"{format_yaml(sigma)} is no first step", "search.options.sigma0"
         raise DimsweepError(what, where=where, hint="more than 0, up to 1, the side of the space")

@@ -18,10 +18,10 @@ from dimsweep.sweeper.objective import follows_slopes
 from dimsweep.sweeper.search.sampler import Slopes, State, Task, Values, refuse_options
 from dimsweep.sweeper.space.trials import Floats, Trial
 
-_KEPT = 60  # the cuts of the best points
+_MAX_CUTS = 60  # the cuts of the best points
 _ITERATIONS = 200
 _TOLERANCE = 1e-9  # of what is minimised
-_LEAST = 1e-3  # of the centre's bandwidth, to keep away from zero
+_MIN_SHARE = 1e-3  # of the centre's bandwidth, to keep away from zero
 
 
 class CutModel:
@@ -42,7 +42,7 @@ class CutModel:
     def add(self, bandwidth: Floats, time: float, slopes: Floats) -> None:
         """Add a run: its split (D,), time, and slopes (D,) of time in bandwidth."""
         points, times = np.vstack([self._points, bandwidth]), np.append(self._times, time)
-        best = np.argsort(times * self._prices.cost(points), kind="stable")[:_KEPT]
+        best = np.argsort(times * self._prices.cost(points), kind="stable")[:_MAX_CUTS]
         self._points, self._times = points[best], times[best]
         self._work = np.vstack([self._work, -slopes * bandwidth**2])[best]
 
@@ -95,19 +95,19 @@ class CutModel:
 
         def slope_of_room(z: Floats) -> Floats:
             cuts = np.column_stack([work / z[:n] ** 2, fixed / z[n] ** 2, np.ones(len(fixed))])
-            return np.vstack([cuts, _padded(-upper)])
+            return np.vstack([cuts, _pad(-upper)])
 
         found = minimize(
             lambda z: z[-1],
             np.ones(n + 2),
             jac=lambda z: np.eye(n + 2)[-1],
-            bounds=[(_LEAST, None)] * (n + 1) + [(0, None)],
+            bounds=[(_MIN_SHARE, None)] * (n + 1) + [(0, None)],
             constraints=[
                 {"type": "ineq", "fun": room, "jac": slope_of_room},
                 {
                     "type": "eq",
                     "fun": lambda z: equal @ z[:-1] - cost_is_one,
-                    "jac": lambda z: _padded(equal),
+                    "jac": lambda z: _pad(equal),
                 },
             ],
             method="SLSQP",
@@ -126,26 +126,26 @@ class CutModel:
         """Return rules on (x, s): equal @ . is 0, but 1 in the last row, and upper @ . is at most
         0."""
         n = len(centre)
-        equal = _rows(self._equal * centre, self._level)
+        equal = _scale_rows(self._equal * centre, self._level)
         # Of no rows the rank is 0, which NumPy has not always known.
         ranks = [0, *(np.linalg.matrix_rank(equal[: i + 1]) for i in range(len(equal)))]
         independent = equal[np.diff(ranks) > 0]
         cost = np.append(np.array(self._prices.per_bandwidth) * centre, self._prices.fixed)
         upper = [
-            _rows(self._upper * centre, self._limit),
-            _rows(np.eye(n), np.full(n, np.exp(radius))),
-            _rows(-np.eye(n), np.full(n, -np.exp(-radius))),
+            _scale_rows(self._upper * centre, self._limit),
+            _scale_rows(np.eye(n), np.full(n, np.exp(radius))),
+            _scale_rows(-np.eye(n), np.full(n, -np.exp(-radius))),
         ]
         return np.vstack([independent, cost / cost.sum()]), np.vstack(upper)
 
 
-def _rows(coefficients: Floats, limits: Floats) -> Floats:
+def _scale_rows(coefficients: Floats, limits: Floats) -> Floats:
     """Return rules coefficients @ b <= limits as rows on (x, s), with entries up to 1."""
     rows = np.column_stack([coefficients, -limits])
     return np.asarray(rows / np.maximum(np.abs(rows).max(axis=1, keepdims=True), 1e-300))
 
 
-def _padded(rows: Floats) -> Floats:
+def _pad(rows: Floats) -> Floats:
     """Return rows on (x, s) as rows on (x, s, bound)."""
     return np.column_stack([rows, np.zeros(len(rows))])
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dimsweep.engine import DimsweepError, format_yaml, needing
 from dimsweep.sweeper.search.sampler import State, Task, Values, refuse_options
-from dimsweep.sweeper.space.design import coordinates, encoded
+from dimsweep.sweeper.space.design import coordinate_names, encode_split
 from dimsweep.sweeper.space.space import Choice, Parameter
 from dimsweep.sweeper.space.trials import Setting, Trial
 
@@ -35,14 +35,14 @@ class OptunaSampler:
         self._storage = optuna.storages.InMemoryStorage()
         self._study = optuna.create_study(
             storage=self._storage,
-            sampler=_made(getattr(optuna.samplers, self.kind), task),
+            sampler=_build_sampler(getattr(optuna.samplers, self.kind), task),
             directions=[objective.direction for objective in task.objective],
         )
         self._id = self._storage.get_study_id_from_name(self._study.study_name)
         self._numbers: dict[int, int] = {}  # trial -> asked
-        self._distributions = {name: unit() for name in coordinates(space)}
+        self._distributions = {name: unit_distribution() for name in coordinate_names(space)}
         for key, parameter in space.parameters.items():
-            self._distributions[key] = distribution(parameter)
+            self._distributions[key] = build_distribution(parameter)
 
     def ask(self, n: int) -> list[Trial]:
         self._asked += n
@@ -77,7 +77,7 @@ class OptunaSampler:
         """Return the trial of that number, for which Optuna proposed these parameters."""
         if number < len(self._first):
             return self._first[number]
-        unit = np.array([[params[name] for name in coordinates(self._space)]])
+        unit = np.array([[params[name] for name in coordinate_names(self._space)]])
         parameters = {
             key: json.loads(params[key])
             if isinstance(parameter, Choice)
@@ -100,7 +100,7 @@ class OptunaSampler:
     def _encode(self, trial: Trial) -> dict[str, Any]:
         params: dict[str, Any] = {}
         if self._space.split is not None:
-            params |= encoded(self._space, trial)
+            params |= encode_split(self._space, trial)
         for key, parameter in self._space.parameters.items():
             value = trial.parameters[key]
             if isinstance(parameter, Choice):
@@ -110,14 +110,14 @@ class OptunaSampler:
         return params
 
 
-def unit() -> Any:
+def unit_distribution() -> Any:
     """Return Optuna's distribution of a split's coordinate."""
     from optuna.distributions import FloatDistribution
 
     return FloatDistribution(0.0, 1.0)
 
 
-def distribution(parameter: Parameter, code: Callable[[Any], Any] = json.dumps) -> Any:
+def build_distribution(parameter: Parameter, code: Callable[[Any], Any] = json.dumps) -> Any:
     """Return Optuna's distribution of a searched key. Optuna takes None, a truth value, a number
     or a text; other values of a list are in ``code``."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
@@ -131,7 +131,7 @@ def distribution(parameter: Parameter, code: Callable[[Any], Any] = json.dumps) 
     return FloatDistribution(parameter.low, parameter.high, parameter.log, step_or_none)
 
 
-def _made(kind: type[Any], task: Task) -> Any:
+def _build_sampler(kind: type[Any], task: Task) -> Any:
     """Return Optuna's sampler with the study's seed and options."""
     accepted = inspect.signature(kind).parameters
     refuse_options(task, [name for name in accepted if name != "seed"])
@@ -188,7 +188,7 @@ class ResumableOptunaSampler(OptunaSampler):
             "asked": told,
             "numbers": list(self._numbers.items()),
             "attributes": self._storage.get_study_system_attrs(self._id),
-            "random": [_plain(each) for each in random_states(self._study.sampler)],
+            "random": [_random_state(each) for each in random_states(self._study.sampler)],
             "trials": [
                 [
                     trial.state.name,
@@ -220,7 +220,7 @@ class ResumableOptunaSampler(OptunaSampler):
         )
 
 
-def _plain(random: np.random.RandomState) -> list[Any]:
+def _random_state(random: np.random.RandomState) -> list[Any]:
     name, numbers, *rest = random.get_state(legacy=True)
     return [name, np.asarray(numbers).tolist(), *rest]
 

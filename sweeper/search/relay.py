@@ -11,7 +11,7 @@ from dimsweep.sweeper.search.descent import DescentSampler
 from dimsweep.sweeper.search.optuna_sampler import TpeSampler
 from dimsweep.sweeper.search.sampler import Resumable, Sampler, Slopes, State, Task, Values
 from dimsweep.sweeper.space.space import Space
-from dimsweep.sweeper.space.trials import Trial, plain, trial_of
+from dimsweep.sweeper.space.trials import Trial, trial_from_plain, trial_to_plain
 
 _TRIES = 10  # to propose a design that was not asked for before
 
@@ -79,8 +79,8 @@ class CombinedSampler:
             "asked": told,
             "sampler": self._sampler.state(told),
             "descent": self._descent.state(told),
-            "told": [[plain(trial), value, slope] for trial, value, slope in self._told],
-            "best": None if self._best is None else [self._best[0], plain(self._best[1])],
+            "told": [[trial_to_plain(trial), value, slope] for trial, value, slope in self._told],
+            "best": None if self._best is None else [self._best[0], trial_to_plain(self._best[1])],
             "turn": [self._gains, self._descends],
         }
 
@@ -88,10 +88,12 @@ class CombinedSampler:
         self._asked, self._waiting = state["asked"], self._waiting[state["asked"] :]
         self._sampler.restore(state["sampler"])
         self._descent.restore(state["descent"])
-        self._told = [(trial_of(trial), value, slope) for trial, value, slope in state["told"]]
+        self._told = [
+            (trial_from_plain(trial), value, slope) for trial, value, slope in state["told"]
+        ]
         self._designs = {trial.design for trial, _, _ in self._told}
         best = state["best"]
-        self._best = None if best is None else (best[0], trial_of(best[1]))
+        self._best = None if best is None else (best[0], trial_from_plain(best[1]))
         self._gains, self._descends = state["turn"]
 
     def _beats(self, value: float) -> bool:

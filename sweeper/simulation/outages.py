@@ -11,9 +11,9 @@ from dimsweep.engine import Cluster, DimsweepError, Fidelity, InfeasibleError, N
 from dimsweep.engine.network import Change, Network, Selection, build_network, degrade_network
 from dimsweep.engine.reliability import Outage, compute_share_down
 from dimsweep.sweeper.config import reliability
-from dimsweep.sweeper.config.network import which
+from dimsweep.sweeper.config.network import build_selection
 from dimsweep.sweeper.config.schema import Config
-from dimsweep.sweeper.part import key
+from dimsweep.sweeper.part import naming_key
 from dimsweep.sweeper.simulation.program import build_cluster, build_program
 
 _NUMBER = re.compile(r"(?<!\w)\d+")  # in "switch d1 line 3" that of the line
@@ -54,7 +54,7 @@ class Outages:
 
         by_flows = None
         if not config.by_message:
-            config = config.changed({"fidelity": Fidelity.FLOW.value})
+            config = config.with_values({"fidelity": Fidelity.FLOW.value})
             by_flows = program = build_program(config)
         kinds = _kinds(config, network_of(program), {} if config.space.network else None)
         return cls(config, tuple(kinds), by_flows)
@@ -136,7 +136,7 @@ def _kinds(
     """
     kinds, before = list[_Down](), dict[str, int]()
     for i, outage in enumerate(config.reliability.outages):
-        with key(f"reliability.outages[{i}]"):
+        with naming_key(f"reliability.outages[{i}]"):
             try:
                 things = _things(outage, network)
             except DimsweepError as error:
@@ -170,8 +170,8 @@ def _kind_of(outage: reliability.Outage) -> str:
 def _things(outage: reliability.Outage, network: Network) -> list[_Thing]:
     """Return the parts of an outage; raises :class:`DimsweepError` if the network has none."""
     of = _kind_of(outage)
-    some: Selection = which(of, getattr(outage, of))
-    with key(of):
+    some: Selection = build_selection(of, getattr(outage, of))
+    with naming_key(of):
         found = _links(network, some) if of == "link" else _devices(network, some)
     if outage.down is None:
         return found

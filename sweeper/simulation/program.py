@@ -1,6 +1,6 @@
 """From the typed configuration to the engine's objects.
 
-Errors name the key (``topology.bandwidth[1]``); :meth:`Origin.blame` adds the file.
+Errors name the key (``topology.bandwidth[1]``); :meth:`Origin.add_source` adds the file.
 """
 
 from dataclasses import replace
@@ -8,7 +8,7 @@ from dataclasses import replace
 from dimsweep.engine import Cluster, Program, Workload
 from dimsweep.engine.cluster import MEMORIES
 from dimsweep.sweeper.config.schema import Config
-from dimsweep.sweeper.part import key
+from dimsweep.sweeper.part import naming_key
 
 
 def build_program(config: Config, cluster: Cluster | None = None) -> Program:
@@ -27,29 +27,29 @@ def build_cluster(config: Config) -> Cluster:
 
     On a wafer without other memory, NPUs load and store through its I/O controllers.
     """
-    with key("topology"):
+    with naming_key("topology"):
         topology = config.topology.build()
     n_dims = len(topology.dims)
-    with key("npu"):
+    with naming_key("npu"):
         npu = config.npu.build(config.workload.arithmetic, config.workload.narrow)
-    with key("memory"):
+    with naming_key("memory"):
         memory = config.memory.build()
-    with key("collective"):
+    with naming_key("collective"):
         collectives = config.collective.build(n_dims)
-    with key("network"):
+    with naming_key("network"):
         network = config.network.build(topology, config.fidelity)
     n_npus = topology.n_npus if network.graph is None else network.graph.n_npus
     others = []
     for i, other in enumerate(config.other_npus):
-        with key(f"other_npus[{i}]"):
+        with naming_key(f"other_npus[{i}]"):
             others.append(other.build(n_npus, config.workload.arithmetic, config.workload.narrow))
     if memory is None and network.interconnect is not None:
         memory = MEMORIES["edge_io"](network.interconnect.stream_bandwidth)
     cluster = Cluster(topology, npu, collectives, network, memory=memory, other_npus=tuple(others))
-    with key("reliability"):
+    with naming_key("reliability"):
         cluster = replace(cluster, reliability=config.reliability.build())
     assert cluster.npus  # which raises for numbers that no NPU has: here it is known whose they are
-    bought = config.bought(topology, network)
+    bought = config.purchase(topology, network)
     return replace(cluster, prices=bought.prices(), power=bought.watts())
 
 

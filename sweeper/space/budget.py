@@ -7,9 +7,9 @@ import numpy as np
 
 from dimsweep.engine import DimsweepError, Prices, Topology, units
 from dimsweep.engine.topology import cuts
-from dimsweep.sweeper.config.catalogue import catalogue
+from dimsweep.sweeper.config.catalogue import load_catalogue
 from dimsweep.sweeper.config.schema import Config
-from dimsweep.sweeper.part import key, per_dimension
+from dimsweep.sweeper.part import expand_per_dimension, naming_key
 from dimsweep.sweeper.space.split import AnySplit, PartsSpace, Spending, SplitSpace
 
 
@@ -24,20 +24,20 @@ def build_split(config: Config, topology: Topology, prices: Prices | None) -> An
     if not split.is_searched:
         return None
     _check_parameters(config)
-    minimum = list(per_dimension(split.min, n, "min"))
-    maximum = list(per_dimension(np.inf if split.max is None else split.max, n, "max"))
-    with key("cost"):
-        spending = None if split.cost is None else _spending(split.cost, prices)
+    minimum = list(expand_per_dimension(split.min, n, "min"))
+    maximum = list(expand_per_dimension(np.inf if split.max is None else split.max, n, "max"))
+    with naming_key("cost"):
+        spending = None if split.cost is None else _build_spending(split.cost, prices)
     if split.bisection is not None:
-        with key("bisection"):
-            wide = _wide_enough(split.bisection, topology, minimum, split.step)
-            _check_room(wide, split.total, spending)
+        with naming_key("bisection"):
+            wide = _minimum_for_bisection(split.bisection, topology, minimum, split.step)
+            _check_budget(wide, split.total, spending)
         minimum = wide
         if split.total is None and split.cost is None and split.max is None:
             maximum = wide
     if split.parts:
         return PartsSpace(
-            _sold(config, n),
+            _sold_bandwidths(config, n),
             total=split.total,
             minimum=minimum,
             maximum=maximum,
@@ -55,10 +55,10 @@ def build_split(config: Config, topology: Topology, prices: Prices | None) -> An
     )
 
 
-def _sold(config: Config, n: int) -> list[list[float]]:
+def _sold_bandwidths(config: Config, n: int) -> list[list[float]]:
     """Return the bandwidths of the parts for sale of each dimension, ascending."""
     kinds, machines = config.topology.links, config.npu.machines
-    with key("parts"):
+    with naming_key("parts"):
         if len(kinds) != n:
             raise DimsweepError(
                 f"topology.links names {len(kinds)} kinds of links for {n} dimensions",
@@ -67,7 +67,7 @@ def _sold(config: Config, n: int) -> list[list[float]]:
         found = [
             [
                 float(part.bandwidth)
-                for part in catalogue().kind(kind).parts
+                for part in load_catalogue().kind(kind).parts
                 if not part.announced and part.suits(machines)
             ]
             for kind in kinds
@@ -75,13 +75,13 @@ def _sold(config: Config, n: int) -> list[list[float]]:
         for kind, bandwidths in zip(kinds, found, strict=True):
             if not bandwidths:
                 raise DimsweepError(
-                    f"no {catalogue().kind(kind).what} suits {' or '.join(machines)}",
+                    f"no {load_catalogue().kind(kind).what} suits {' or '.join(machines)}",
                     hint="another npu, or a part of your own in conf/parts.yaml",
                 )
     return [sorted(set(bandwidths)) for bandwidths in found]
 
 
-def _spending(cost: float, prices: Prices | None) -> Spending:
+def _build_spending(cost: float, prices: Prices | None) -> Spending:
     """Return the part of a cost that is left for bandwidth."""
     if prices is None:
         raise DimsweepError(
@@ -102,7 +102,7 @@ def _spending(cost: float, prices: Prices | None) -> Spending:
     return Spending(np.array(prices.per_bandwidth), cost - prices.fixed)
 
 
-def _wide_enough(
+def _minimum_for_bisection(
     bisection: float, topology: Topology, minimum: list[float], step: float
 ) -> list[float]:
     """Return the least bandwidths on the grid, at least ``minimum``, that every cut needs."""
@@ -111,7 +111,7 @@ def _wide_enough(
     return [math.ceil(round(b / step, 6)) * step for b in least.tolist()]
 
 
-def _check_room(wide: list[float], total: float | None, spending: Spending | None) -> None:
+def _check_budget(wide: list[float], total: float | None, spending: Spending | None) -> None:
     if total is not None and sum(wide) > total:
         raise DimsweepError(
             f"it takes {units.format_bandwidth(sum(wide))} per NPU, more than the total",

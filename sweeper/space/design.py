@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dimsweep.engine import DimsweepError, format_yaml, suggest_names, units
-from dimsweep.sweeper.part import key
+from dimsweep.sweeper.part import naming_key
 from dimsweep.sweeper.space.space import Choice, Parameter, Range, Space, number_and_unit
 from dimsweep.sweeper.space.split import AnySplit
 from dimsweep.sweeper.space.trials import Floats, Setting, Trial
@@ -17,19 +17,19 @@ SPLIT = "bandwidth"
 _NOISE = 1e-9
 
 
-def coordinates(space: Space) -> list[str]:
+def coordinate_names(space: Space) -> list[str]:
     """Return the names of the unit coordinates of a split, each a number from 0 to 1."""
     return [f"split_{i}" for i in range(space.n_split)]
 
 
-def encoded(space: Space, trial: Trial) -> dict[str, float]:
+def encode_split(space: Space, trial: Trial) -> dict[str, float]:
     """Return the coordinates of a trial's split."""
     assert space.split is not None and trial.bandwidth is not None
     found = space.split.encode(np.array(trial.bandwidth)).tolist()
-    return dict(zip(coordinates(space), found, strict=True))
+    return dict(zip(coordinate_names(space), found, strict=True))
 
 
-def of_trial(trial: Trial) -> dict[str, Any]:
+def design_from_trial(trial: Trial) -> dict[str, Any]:
     """Return the design of a trial: its ``bandwidth`` in bytes/s, and the searched keys."""
     split = {} if trial.bandwidth is None else {SPLIT: list(trial.bandwidth)}
     return {**split, **trial.parameters}
@@ -47,8 +47,8 @@ def read_design(space: Space, design: Mapping[str, Any]) -> Trial:
     if not isinstance(design, Mapping):
         hint = "a mapping such as {'bandwidth': ['300 GB/s', '100 GB/s'], 'collective.chunks': 16}"
         raise DimsweepError(f"{design!r} is no design", hint=hint)
-    split = None if space.split is None else _split(space, space.split, design)
-    own = [] if space.split is None else [SPLIT, *coordinates(space)]
+    split = None if space.split is None else _read_split(space, space.split, design)
+    own = [] if space.split is None else [SPLIT, *coordinate_names(space)]
     for name in design:
         if name not in own and name not in space.parameters:
             hint = suggest_names(str(name), [*own[:1], *space.parameters])
@@ -57,13 +57,13 @@ def read_design(space: Space, design: Mapping[str, Any]) -> Trial:
     for name, parameter in space.parameters.items():
         if name not in design:
             raise DimsweepError("the design has no value of it", where=name)
-        with key(name):
-            parameters[name] = _value(parameter, design[name])
+        with naming_key(name):
+            parameters[name] = _read_value(parameter, design[name])
     return Trial(0, "", split, Setting(parameters))
 
 
-def _split(space: Space, split: AnySplit, design: Mapping[str, Any]) -> tuple[float, ...]:
-    names = coordinates(space)
+def _read_split(space: Space, split: AnySplit, design: Mapping[str, Any]) -> tuple[float, ...]:
+    names = coordinate_names(space)
     given = [name for name in names if name in design]
     if SPLIT in design and given:
         what = f"the split is given twice, by {given[0]} as well"
@@ -74,16 +74,16 @@ def _split(space: Space, split: AnySplit, design: Mapping[str, Any]) -> tuple[fl
             what = f"the design has no {missing[0] if given else 'split'}"
             hint = f"{SPLIT}, or {', '.join(names)}"
             raise DimsweepError(what, where=SPLIT, hint=hint)
-        unit = np.array([[_unit(name, design[name]) for name in names]])
+        unit = np.array([[_read_coordinate(name, design[name]) for name in names]])
         found: Floats = split.decode(unit)[0]
         return tuple(found.tolist())
-    with key(SPLIT):
-        wish = _bandwidths(design[SPLIT])
+    with naming_key(SPLIT):
+        wish = _read_bandwidths(design[SPLIT])
         split.check(wish)
     return tuple(split.nearest(wish).tolist())
 
 
-def _unit(name: str, value: Any) -> float:
+def _read_coordinate(name: str, value: Any) -> float:
     number = number_and_unit(value)[0]
     if number is None or isinstance(value, str) or not 0 <= number <= 1:
         what = f"{format_yaml(value)} is no coordinate of a split"
@@ -91,13 +91,13 @@ def _unit(name: str, value: Any) -> float:
     return number
 
 
-def _bandwidths(given: Any) -> Floats:
+def _read_bandwidths(given: Any) -> Floats:
     if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
         hint = "one for each dimension, such as ['300 GB/s', '100 GB/s']"
         raise DimsweepError(f"{given!r} is no list of bandwidths", hint=hint)
     found = []
     for i, each in enumerate(given):
-        with key(f"[{i}]"):
+        with naming_key(f"[{i}]"):
             number = number_and_unit(each)[0]
             if isinstance(each, str) or number is None:
                 number = units.parse(each, units.BANDWIDTH)
@@ -105,13 +105,13 @@ def _bandwidths(given: Any) -> Floats:
     return np.array(found)
 
 
-def _value(parameter: Parameter, value: Any) -> Any:
+def _read_value(parameter: Parameter, value: Any) -> Any:
     if isinstance(parameter, Choice):
-        return _chosen(parameter, value)
-    return _ranged(parameter, value)
+        return _read_choice(parameter, value)
+    return _read_range(parameter, value)
 
 
-def _chosen(parameter: Choice, value: Any) -> Any:
+def _read_choice(parameter: Choice, value: Any) -> Any:
     """Return the value of the list that is given, or whose JSON text is given."""
     for each in parameter.values:
         if each == value and isinstance(each, bool) == isinstance(value, bool):
@@ -123,7 +123,7 @@ def _chosen(parameter: Choice, value: Any) -> Any:
     raise DimsweepError(f"{format_yaml(value)} is none of its values", hint=f"they are {listed}")
 
 
-def _ranged(parameter: Range, value: Any) -> Any:
+def _read_range(parameter: Range, value: Any) -> Any:
     """Return the value of the range at a number, in its unit, or at a text with that unit."""
     low, high, unit = parameter.low, parameter.high, parameter.unit
     ends = f"from {low:g} to {high:g} {unit}".rstrip()

@@ -14,7 +14,7 @@ from dimsweep.engine.workload import AXES
 from dimsweep.engine.workload.plan import DeviceMesh, ParallelPlan, Schedule
 from dimsweep.sweeper.config.study import Plans
 from dimsweep.sweeper.config.workload.model import Model
-from dimsweep.sweeper.part import key
+from dimsweep.sweeper.part import naming_key
 
 
 class Refusals(Counter[str]):
@@ -27,7 +27,7 @@ class Refusals(Counter[str]):
     def add(self, what: str, error: DimsweepError, where: str, n: int = 1) -> None:
         """Count ``n`` that raised an ``error`` at the key ``where``, whose first error names the
         reason."""
-        reason = reason_of(what, error, where)
+        reason = format_reason(what, error, where)
         self[self._first.setdefault((what, where), (reason, error))[0]] += n
 
     def error(self, what: str, where: str, hint: str = "") -> DimsweepError:
@@ -42,7 +42,7 @@ class Refusals(Counter[str]):
         return ", ".join(f"{n:,} {reason}" for reason, n in self.items())
 
 
-def reason_of(what: str, error: DimsweepError, where: str) -> str:
+def format_reason(what: str, error: DimsweepError, where: str) -> str:
     """Return the reason why ``what`` is left out: the key ``where`` and the error, which may have
     other numbers in other designs."""
     such = "such as: " * isinstance(error, InfeasibleError)
@@ -58,7 +58,7 @@ Degrees = tuple[int, ...]  # by AXES
 
 
 @dataclass(frozen=True)
-class Row:
+class PlanRow:
     """A plan: its degrees, the values of searched KEYS, the engine's plan, and the least bytes of
     an NPU's memory, and of its remote memory, that it needs."""
 
@@ -81,26 +81,26 @@ class Row:
         return {f"workload.plan.{name}": value for name, value in self.values.items()}
 
 
-def rows_of(
+def list_plans(
     workload: Model,
     space: Plans,
     npus: int,
     stagings: Stagings,
     memory: float | None,
     refused: Refusals,
-) -> list[Row]:
+) -> list[PlanRow]:
     """Return the plans of a space on ``npus`` NPUs of ``memory`` bytes each (None: any).
 
     Plans that run as the same program count once; infeasible plans are counted in ``refused``.
     """
-    found, known = list[Row](), set[object]()
-    for degrees, values in _choices(workload, space, npus):
+    found, known = list[PlanRow](), set[object]()
+    for degrees, values in _walk_choices(workload, space, npus):
         try:
-            row = _row(workload, degrees, values)
-            with key("workload"):
+            row = _build_row(workload, degrees, values)
+            with naming_key("workload"):
                 staging = stagings.of(row.plan, degrees)
         except DimsweepError as error:
-            refused.add("plans are left out", error, _written(error.where, space))
+            refused.add("plans are left out", error, _space_key(error.where, space))
             continue
         # The part that is offloaded automatically depends on each network's memory, too.
         same = degrees, row.plan, values.get("offload")
@@ -109,22 +109,22 @@ def rows_of(
         known.add(same)
         settings = workload.plan.model_copy(update=dict(values))
         plans = settings.offloading(row.plan, holds=stagings.holds)
-        if (fitting := _fitting(row, plans, staging, memory)) is None:
+        if (fitting := _fit_memory(row, plans, staging, memory)) is None:
             refused["plans do not fit the memory"] += 1
             continue
         found.append(fitting)
     return found
 
 
-def _written(where: str, space: Plans) -> str:
+def _space_key(where: str, space: Plans) -> str:
     """Return the key of the space that an error is about, if the study gives it."""
     name = where.rpartition(".")[2]
     return f"space.plan.{name}" if name in space.model_fields_set else where
 
 
-def _fitting(
-    row: Row, plans: Iterable[ParallelPlan], staging: Staging, memory: float | None
-) -> Row | None:
+def _fit_memory(
+    row: PlanRow, plans: Iterable[ParallelPlan], staging: Staging, memory: float | None
+) -> PlanRow | None:
     """Return the first of some ``plans`` that fits the memory, or None. Each plan keeps more in
     remote memory than the one before, so the last one fits the smallest memory."""
     found, own = None, 0.0
@@ -135,24 +135,28 @@ def _fitting(
     return None if found is None else replace(found, memory=own)
 
 
-def _choices(workload: Model, space: Plans, npus: int) -> Iterator[tuple[Degrees, dict[str, Any]]]:
+def _walk_choices(
+    workload: Model, space: Plans, npus: int
+) -> Iterator[tuple[Degrees, dict[str, Any]]]:
     """Yield the degrees and the values of KEYS of all plans on ``npus`` NPUs."""
     lists = {name: getattr(space, name) for name in KEYS}
     if 1 in space.pipeline:  # the workload's own values may need a pipeline
         own = {name: getattr(workload.plan, name) for name in _WITHOUT_PIPELINE}
-        lists |= {k: lists[k] or (v,) for k, v in own.items() if v != _without_pipeline(k, v)}
+        lists |= {k: lists[k] or (v,) for k, v in own.items() if v != _value_without_pipeline(k, v)}
     names, seen = [name for name in KEYS if lists[name]], set[object]()
-    for degrees in _degrees(space, npus):
+    for degrees in _walk_degrees(space, npus):
         for chosen in itertools.product(*(lists[name] for name in names)):
             values = dict(zip(names, chosen, strict=True))
             if degrees[AXES.index("pipeline")] == 1:
-                values = {name: _without_pipeline(name, value) for name, value in values.items()}
+                values = {
+                    name: _value_without_pipeline(name, value) for name, value in values.items()
+                }
             if (same := (degrees, *values.values())) not in seen:
                 seen.add(same)
                 yield degrees, values
 
 
-def _degrees(space: Plans, npus: int) -> Iterator[Degrees]:
+def _walk_degrees(space: Plans, npus: int) -> Iterator[Degrees]:
     for tensor, context, expert, pipeline in itertools.product(
         space.tensor, space.context, space.expert, space.pipeline
     ):
@@ -161,7 +165,7 @@ def _degrees(space: Plans, npus: int) -> Iterator[Degrees]:
             yield tensor, context, expert, pipeline, data
 
 
-def _without_pipeline(name: str, value: Any) -> Any:
+def _value_without_pipeline(name: str, value: Any) -> Any:
     """Return the value that a key of a plan has without a pipeline: one stage has nothing to
     interleave, and no bubbles that gradients of weights could fill."""
     if name == "interleave":
@@ -171,21 +175,21 @@ def _without_pipeline(name: str, value: Any) -> Any:
     return value
 
 
-def _row(workload: Model, degrees: Degrees, values: Mapping[str, Any]) -> Row:
+def _build_row(workload: Model, degrees: Degrees, values: Mapping[str, Any]) -> PlanRow:
     named = dict(zip(AXES, degrees, strict=True))
     side_by_side = {
         axis: named[axis] for axis in ("tensor", "pipeline", "expert", "context", "data")
     }
     mesh = DeviceMesh.place(side_by_side, (int(np.prod(degrees)),))
-    with key("workload"):
-        with key("plan"):
+    with naming_key("workload"):
+        with naming_key("plan"):
             plan = workload.plan.model_copy(update=dict(values)).training(mesh)
             plan = plan.without_idle_keys(mesh)
         n = mesh.n_micro_batches(plan.batch, plan.micro_batch)
     if plan.interleave > 1 and n % degrees[3]:
         what = "interleaved chunks go through all stages in whole rounds"
         raise InfeasibleError(what, where="workload.plan.interleave")
-    return Row(degrees, values, plan, n)
+    return PlanRow(degrees, values, plan, n)
 
 
 def check_model(workload: object) -> Model:

@@ -11,12 +11,12 @@ import numpy as np
 from dimsweep.engine import DimsweepError, InfeasibleError, Program
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.study import Parameter as ParameterConfig
-from dimsweep.sweeper.part import Part, key
+from dimsweep.sweeper.part import Part, naming_key
 from dimsweep.sweeper.space.budget import build_split
 from dimsweep.sweeper.space.split import AnySplit
 from dimsweep.sweeper.space.trials import Floats, Setting, Trial, Trials
 
-_TRIED = 128  # combinations of searched values, to find one that is feasible
+_MAX_TRIED = 128  # combinations of searched values, to find one that is feasible
 
 
 @dataclass(frozen=True)
@@ -137,11 +137,11 @@ class Space:
 def build_space(config: Config, program: Program) -> Space:
     """Return the space of a configuration and its ``program``; raises :class:`DimsweepError`
     naming the key."""
-    with key("space.bandwidth"):
+    with naming_key("space.bandwidth"):
         split = build_split(config, program.cluster.topology, program.prices)
     parameters = {}
     for name, spec in config.space.parameters.items():
-        with key(f"space.parameters.{name}"):
+        with naming_key(f"space.parameters.{name}"):
             if isinstance(config.value(name), Mapping) and isinstance(
                 getattr(config, name, None), Part
             ):
@@ -150,22 +150,22 @@ def build_space(config: Config, program: Program) -> Space:
             if name == "topology.bandwidth" and split is not None:
                 what = "each trial's bandwidths are those of space.bandwidth"
                 raise DimsweepError(what, hint="leave one of the two out")
-            parameters[name] = parameter(spec)
+            parameters[name] = build_parameter(spec)
     return Space(split, parameters)
 
 
 def settings_to_try(config: Config) -> Iterator[Setting]:
     """Yield values of the searched keys: those nearest to the config's own, and then all
     combinations, or some of many."""
-    axes = {name: parameter(spec) for name, spec in config.space.parameters.items()}
+    axes = {name: build_parameter(spec) for name, spec in config.space.parameters.items()}
     if not axes:
         return
     yield Setting({name: axis.nearest(config.value(name)) for name, axis in axes.items()})
     values = [axis.all_values() for axis in axes.values()]
-    if all(each is not None for each in values) and math.prod(map(len, values)) <= _TRIED:  # type: ignore[arg-type]
+    if all(each is not None for each in values) and math.prod(map(len, values)) <= _MAX_TRIED:  # type: ignore[arg-type]
         rows: Iterable[Sequence[Any]] = product(*values)  # type: ignore[arg-type]
     else:
-        draws = np.random.default_rng(0).random((_TRIED, len(axes))).tolist()
+        draws = np.random.default_rng(0).random((_MAX_TRIED, len(axes))).tolist()
         rows = ([a.from_unit(x) for a, x in zip(axes.values(), r, strict=True)] for r in draws)
     yield from (Setting(dict(zip(axes, row, strict=True))) for row in rows)
 
@@ -174,31 +174,31 @@ def check_values(config: Config) -> None:
     """Raise :class:`DimsweepError` naming the key for an invalid value of a searched key, so that
     no trial need fail to find out."""
     for name, spec in config.space.parameters.items():
-        found = parameter(spec)
+        found = build_parameter(spec)
         values = found.values if isinstance(found, Choice) else (found.value(found.low),)
         for value in values:
             try:
-                config.changed({name: value})
+                config.with_values({name: value})
             except InfeasibleError:
                 continue
             except DimsweepError as error:
                 where = f"space.parameters.{error.where or name}"
-                hint = _whole(config, name, value) or error.hint
+                hint = _whole_number_hint(config, name, value) or error.hint
                 raise error.replace(where=where, hint=hint) from error.__cause__
 
 
-def _whole(config: Config, name: str, value: Any) -> str:
+def _whole_number_hint(config: Config, name: str, value: Any) -> str:
     """Return a hint on ranges of whole numbers, if ``value`` should have been one."""
     try:
         if isinstance(value, float):
-            config.changed({name: int(value)})
+            config.with_values({name: int(value)})
             return "low and high without a point; in an override int(interval(LOW,HIGH))"
     except DimsweepError:
         pass
     return ""
 
 
-def parameter(spec: ParameterConfig) -> Parameter:
+def build_parameter(spec: ParameterConfig) -> Parameter:
     """Return the values of a key: a choice, or a range of numbers with one unit."""
     if spec.values is not None:
         return Choice(spec.values)

@@ -74,12 +74,12 @@ class Trial:
         return self.bandwidth, self.parameters
 
 
-def plain(trial: Trial) -> dict[str, Any]:
+def trial_to_plain(trial: Trial) -> dict[str, Any]:
     """Return a trial as plain data."""
     return {**vars(trial), "parameters": dict(trial.parameters)}
 
 
-def trial_of(node: Mapping[str, Any]) -> Trial:
+def trial_from_plain(node: Mapping[str, Any]) -> Trial:
     """Return the trial of :func:`plain` data."""
     split = node["bandwidth"]
     return Trial(**{**node, "bandwidth": None if split is None else tuple(split)})
@@ -132,7 +132,7 @@ class Trials(Sequence[Trial]):
         return cls(number, origins, bandwidth, setting, tuple(place))
 
     @classmethod
-    def joined(cls, first: Self, last: Self) -> Self:
+    def concatenate(cls, first: Self, last: Self) -> Self:
         """Return one table of two."""
         if not (len(first) and len(last)):
             return first if len(first) else last
@@ -182,7 +182,7 @@ class Trials(Sequence[Trial]):
         split = np.empty((len(self), 0)) if self.bandwidth is None else self.bandwidth
         return len(np.unique(np.column_stack([split, self.setting]), axis=0))
 
-    def renamed(self, first: int, origin: str) -> Self:
+    def renumber(self, first: int, origin: str) -> Self:
         """Return the same designs under numbers that begin ``first`` later, and with another
         origin."""
         origins = np.full(len(self), origin, dtype=object)

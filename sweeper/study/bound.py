@@ -20,11 +20,11 @@ from dimsweep.engine.workload.plan import DeviceMesh
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.study import Plans
 from dimsweep.sweeper.objective import COST, TIME, Objective
-from dimsweep.sweeper.space.plans import Refusals, check_model, rows_of
+from dimsweep.sweeper.space.plans import Refusals, check_model, list_plans
 from dimsweep.sweeper.space.space import Space
 
 
-def least_seconds(config: Config, program: Program) -> float:
+def minimum_seconds(config: Config, program: Program) -> float:
     """Return the least seconds of an iteration on the graph of a program's cluster, with any
     algorithms and routes: the plan's computation and bubble (level 0), or the crossing of cuts by
     its collectives; 0 if neither is known."""
@@ -35,18 +35,18 @@ def least_seconds(config: Config, program: Program) -> float:
     if program.cluster.other_npus:  # plans are bounded on NPUs of one kind
         return by_cuts
     try:
-        return max(by_cuts, _computed(config, program))
+        return max(by_cuts, _compute_bound(config, program))
     except DimsweepError:  # a workload that is no model, or a plan of which bounds say nothing
         return by_cuts
 
 
-def _computed(config: Config, program: Program) -> float:
+def _compute_bound(config: Config, program: Program) -> float:
     workload, cluster = check_model(config.workload), program.cluster
     mesh = DeviceMesh.place(workload.parallel, cluster.topology.sizes, cluster.symmetric_dims)
     degrees = {axis: mesh.groups[axis].n_members for axis in workload.parallel}
-    space = Plans.of({axis: [n] for axis, n in degrees.items() if axis != AXES[-1]})
+    space = Plans.from_plain({axis: [n] for axis, n in degrees.items() if axis != AXES[-1]})
     stagings = Stagings(workload.model, cluster.npu, cluster.memory, cluster.slowest_speed)
-    rows = rows_of(workload, space, program.n_npus, stagings, None, Refusals())
+    rows = list_plans(workload, space, program.n_npus, stagings, None, Refusals())
     if not rows:
         return 0.0
     row, staging = rows[0], stagings.of(rows[0].plan, rows[0].degrees)
@@ -57,7 +57,7 @@ def _computed(config: Config, program: Program) -> float:
 # at which that bound is least.
 
 
-def least_bound(space: Space, program: Program, objective: Objective) -> Optimum | None:
+def find_lower_bound(space: Space, program: Program, objective: Objective) -> Optimum | None:
     """Return the least lower bound of a cell's first objective over its splits, or None.
 
     It is None where no split is searched, for the cost alone, where the cost increases in steps
@@ -87,7 +87,7 @@ def proven_bound(
     return objective.loss(found.bound)
 
 
-def bound_of_graph(config: Config, space: Space, program: Program) -> float | None:
+def graph_bound(config: Config, space: Space, program: Program) -> float | None:
     """Return the least seconds of a cell whose network is a graph; None where other keys are
     searched, for another objective, and where nothing is known."""
     graph = program.cluster.network.graph
@@ -95,7 +95,7 @@ def bound_of_graph(config: Config, space: Space, program: Program) -> float | No
         return None
     if space.parameters or config.objective[0] != TIME:
         return None
-    return least_seconds(config, program) or None
+    return minimum_seconds(config, program) or None
 
 
 def proven_front(

@@ -20,23 +20,23 @@ from dimsweep.engine import (
 from dimsweep.engine.bound import Frontier, traffic
 from dimsweep.engine.kernels.messages import check_network
 from dimsweep.engine.rules import list_crossed_pairs
-from dimsweep.sweeper.config.compose import Composed
+from dimsweep.sweeper.config.compose import ComposedConfig
 from dimsweep.sweeper.config.network import GRAPHS
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.record import CellRecord, PrunedCell
 from dimsweep.sweeper.ledger.rows import Cell
 from dimsweep.sweeper.objective import Objective
-from dimsweep.sweeper.part import in_order, key, per_dimension
+from dimsweep.sweeper.part import encode_order, expand_per_dimension, naming_key
 from dimsweep.sweeper.search import Sampler, is_exhaustive, make_sampler, n_trials, sampler_name
 from dimsweep.sweeper.simulation.program import build_program
 from dimsweep.sweeper.space.space import Space, build_space, settings_to_try
 from dimsweep.sweeper.space.split import PartsSpace
 from dimsweep.sweeper.space.trials import Trial
-from dimsweep.sweeper.study.bound import bound_of_graph, least_bound, proven_bound, proven_front
+from dimsweep.sweeper.study.bound import find_lower_bound, graph_bound, proven_bound, proven_front
 from dimsweep.sweeper.study.content import Content
 from dimsweep.sweeper.study.idle import idle_keys
 from dimsweep.sweeper.study.rules import design_warnings
-from dimsweep.sweeper.study.work import work_of
+from dimsweep.sweeper.study.work import describe_work
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class PlannedCell:
 class CellSource(ABC):
     """The cells of a study, composed and planned by their numbers, each when it is asked for."""
 
-    composed: Composed
+    composed: ComposedConfig
     #: the keys in which cells differ
     axes: Mapping[str, tuple[Any, ...]]
     #: cells are never planned all at once, however few there are
@@ -132,7 +132,7 @@ class CellSource(ABC):
 def plan_cell(
     number: int,
     coordinates: dict[str, str],
-    composed: Composed,
+    composed: ComposedConfig,
     turned: Collection[str],
     perhaps_idle: Collection[str] | None = None,
 ) -> tuple[CellPlan, Program]:
@@ -142,22 +142,22 @@ def plan_cell(
     checked for making no difference (None: all). Raises :class:`DimsweepError` for a cell that
     cannot be simulated or searched.
     """
-    composed, program = _feasible(composed)
+    composed, program = _find_feasible(composed)
     config, objective = composed.config, composed.config.objective
     if program.prices is None and any(each.needs_prices for each in objective):
-        raise _unpriced(config, program)
-    _check_known(program, objective)
+        raise _price_error(config, program)
+    _check_merits(program, objective)
     _check_fidelity(config)
     _check_measured(config)
     check_network(program, config.fidelity)
     if not config.by_message:  # also compiles the kernel, once and for all, before any worker would
         run_batch(program, program.bandwidth)
     space = build_space(config, program)
-    least = least_bound(space, program, objective[0])
+    least = find_lower_bound(space, program, objective[0])
     front = proven_front(config, space, program, objective)
     hopes = list(front.bandwidth) if front is not None else [least.bandwidth] if least else []
     bound = proven_bound(config, space, least, objective[0])
-    bound = bound_of_graph(config, space, program) if bound is None else bound
+    bound = graph_bound(config, space, program) if bound is None else bound
     worth = None if bound is None or least is None else (least.per_bandwidth * 1e12).tolist()
     first = _first_trials(config, space, program, hopes)
     idle = idle_keys(composed, program, turned if perhaps_idle is None else perhaps_idle)
@@ -178,7 +178,7 @@ def plan_cell(
     return plan, program
 
 
-def _feasible(composed: Composed) -> tuple[Composed, Program]:
+def _find_feasible(composed: ComposedConfig) -> tuple[ComposedConfig, Program]:
     """Return a configuration and its program.
 
     A configuration with searched keys need not be feasible as written: then values that make it
@@ -190,18 +190,18 @@ def _feasible(composed: Composed) -> tuple[Composed, Program]:
     except InfeasibleError as error:
         for setting in settings_to_try(composed.config):
             try:
-                other = composed.config.changed(setting)
+                other = composed.config.with_values(setting)
                 return replace(composed, config=other), build_program(other)
             except InfeasibleError:
                 continue
         raise error
 
 
-def _unpriced(config: Config, program: Program) -> DimsweepError:
+def _price_error(config: Config, program: Program) -> DimsweepError:
     """Return the error for a design without a cost: it names a part, or a tier, without a
     price."""
     if config.cost.parts or config.other_npus:
-        bill = config.bought(program.cluster.topology, program.cluster.network).bill()
+        bill = config.purchase(program.cluster.topology, program.cluster.network).bill()
         what = f"the objective needs prices: {bill.missing[0]}"
         return DimsweepError(what, where="cost", hint="dimsweep bill shows all that is missing")
     return DimsweepError(
@@ -211,7 +211,7 @@ def _unpriced(config: Config, program: Program) -> DimsweepError:
     )
 
 
-def _check_known(program: Program, objectives: Sequence[Objective]) -> None:
+def _check_merits(program: Program, objectives: Sequence[Objective]) -> None:
     """Raise :class:`DimsweepError` for a figure of merit that such a program does not have."""
     known = known_merits(program)
     for objective in objectives:
@@ -233,8 +233,8 @@ def _check_fidelity(config: Config) -> None:
             hint="fidelity=phase searches; recheck.top is how many of the best to look at again",
         )
     for fidelity, _ in rungs:
-        check_network(build_program(config.changed({"fidelity": fidelity.value})), fidelity)
-    given = config.network.instead
+        check_network(build_program(config.with_values({"fidelity": fidelity.value})), fidelity)
+    given = config.network.links_key
     if given in GRAPHS and config.space.bandwidth.is_searched:
         raise DimsweepError(
             f"the links' bandwidths are those of the {given}, whatever the split",
@@ -277,8 +277,8 @@ def _first_trials(
             splits.append(("proportional", space.split.along(demand)))
         splits += [("bound", space.split.nearest(hope)) for hope in hopes]
     for i, known in enumerate(config.space.bandwidth.known):
-        with key(f"space.bandwidth.known[{i}]"):
-            wish = np.array(per_dimension(known, program.structure.shape.n_dims, ""))
+        with naming_key(f"space.bandwidth.known[{i}]"):
+            wish = np.array(expand_per_dimension(known, program.structure.shape.n_dims, ""))
             space.split.check(wish)
         splits.append(("known", space.split.nearest(wish)))
     return [
@@ -287,9 +287,13 @@ def _first_trials(
     ]
 
 
-def describe(plan: CellPlan, program: Program, study: Config) -> CellRecord:
+def record_cell(plan: CellPlan, program: Program, study: Config) -> CellRecord:
     """Return the record of a cell of a ``study``."""
-    own = {k: v for k, v in plan.content.config.items() if in_order(v) != in_order(study.text[k])}
+    own = {
+        k: v
+        for k, v in plan.content.config.items()
+        if encode_order(v) != encode_order(study.text[k])
+    }
     prices = plan.prices
     return CellRecord(
         cell=plan.cell.number,
@@ -297,7 +301,7 @@ def describe(plan: CellPlan, program: Program, study: Config) -> CellRecord:
         dims=tuple(program.names.dims),
         workload=plan.config.workload.name,
         n_npus=program.n_npus,
-        work=work_of(plan.config.workload, program),
+        work=describe_work(plan.config.workload, program),
         content=plan.content.text,
         config=own or None,
         sampler=sampler_name(plan.config, plan.space),

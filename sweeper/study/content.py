@@ -7,9 +7,9 @@ import numpy as np
 
 from dimsweep.engine import MODEL_VERSION
 from dimsweep.sweeper.config.schema import Config, Design
-from dimsweep.sweeper.part import canonical
-from dimsweep.sweeper.places import contents
-from dimsweep.sweeper.plugins import digests as plugin_digests
+from dimsweep.sweeper.part import canonical_text
+from dimsweep.sweeper.places import list_files
+from dimsweep.sweeper.plugins import plugin_digests
 from dimsweep.sweeper.space.trials import Trials
 
 
@@ -20,8 +20,8 @@ class Content:
 
     def __init__(self, config: Config) -> None:
         self.config: dict[str, Any] = {name: config.text[name] for name in Design.model_fields}
-        parts = [MODEL_VERSION, self.config, digests(config)]
-        self._hash = hashlib.blake2b(canonical(parts).encode(), digest_size=16)
+        parts = [MODEL_VERSION, self.config, input_digests(config)]
+        self._hash = hashlib.blake2b(canonical_text(parts).encode(), digest_size=16)
         self.text = self._hash.hexdigest()
 
     def keys(self, trials: Trials) -> list[str]:
@@ -37,13 +37,13 @@ class Content:
         return keys
 
 
-def digests(config: Config) -> dict[str, str]:
+def input_digests(config: Config) -> dict[str, str]:
     """Return hashes of the files and plug-ins that a configuration names; a changed one is another
     study."""
     digests = {}
     for name, file_name in config.files().items():
         content = hashlib.blake2b(digest_size=16)
-        for file in contents(file_name):
+        for file in list_files(file_name):
             content.update(file.read_bytes())
         digests[name] = content.hexdigest()
     return digests | plugin_digests(config.plugins)

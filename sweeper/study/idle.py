@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 from dimsweep.engine import DimsweepError, Fidelity, Program
 from dimsweep.engine.network import Clos
 from dimsweep.engine.rules import KernelInputs, has_equal_inputs, is_measured
-from dimsweep.sweeper.config.compose import Composed, compose
+from dimsweep.sweeper.config.compose import ComposedConfig, compose
 from dimsweep.sweeper.config.network import GRAPHS
 from dimsweep.sweeper.config.overrides import is_group
 from dimsweep.sweeper.config.schema import Config, Design
 from dimsweep.sweeper.config.workload import KINDS
-from dimsweep.sweeper.part import Parsed, Part, per_dimension
+from dimsweep.sweeper.part import Part, ValueParser, expand_per_dimension
 from dimsweep.sweeper.simulation.program import build_program
 
 _LARGEST = 500_000  # operators; to lower more takes seconds, and nothing is said
@@ -36,7 +36,7 @@ _CHOOSE = (None, "auto", ["auto"], [None])
 _LETTERS = 40  # of a value in a warning
 
 
-class _Other(NamedTuple):
+class _OtherConfig(NamedTuple):
     """A configuration with another value of one key, and the text of that value."""
 
     config: Config
@@ -44,20 +44,22 @@ class _Other(NamedTuple):
     chooses: bool  # that value lets dimsweep choose one, which may be the very one that is set
 
 
-def idle_keys(composed: Composed, program: Program, turned: Collection[str]) -> dict[str, str]:
+def idle_keys(
+    composed: ComposedConfig, program: Program, turned: Collection[str]
+) -> dict[str, str]:
     """Return the keys of ``turned`` that make no difference to the ``program`` of a configuration,
     each with a warning that says why."""
     if len(program.structure.nodes) > _LARGEST:
         return {}
     config, found = composed.config, dict[str, str]()
-    used = _fidelities(config)
-    own = cache(partial(_own, config, program))
+    used = _used_fidelities(config)
+    own = cache(partial(_own_input, config, program))
     for key in dict.fromkeys(turned):
         if key.split(".")[0] not in Design.model_fields or key in _OTHER_THINGS:
             continue
-        same = list[_Other]()
-        for other in _others(composed, key):
-            lowered = [_lowered(other.config, fidelity) for fidelity in used]
+        same = list[_OtherConfig]()
+        for other in _other_configs(composed, key):
+            lowered = [_lower(other.config, fidelity) for fidelity in used]
             if None in lowered:
                 continue  # that cannot be
             priced = not (_is_fabric(key) and _is_of_links(key, used))
@@ -67,11 +69,13 @@ def idle_keys(composed: Composed, program: Program, turned: Collection[str]) -> 
         else:
             if value := next((other.value for other in same if not other.chooses), ""):
                 cost = " but on the cost" if not priced and program.prices else ""
-                found[key] = f"{key} has no effect{cost}: {_why(config, program, key, value, used)}"
+                found[key] = (
+                    f"{key} has no effect{cost}: {_explain(config, program, key, value, used)}"
+                )
     return found
 
 
-def _fidelities(config: Config) -> list[Fidelity]:
+def _used_fidelities(config: Config) -> list[Fidelity]:
     """Return the fidelities in which the study simulates."""
     varied = [*config.grid.get("fidelity", ())]
     if "fidelity" in config.space.parameters:
@@ -80,20 +84,18 @@ def _fidelities(config: Config) -> list[Fidelity]:
     return list(dict.fromkeys([*used, *map(Fidelity, varied)]))
 
 
-def _own(config: Config, program: Program, fidelity: Fidelity) -> KernelInputs | None:
+def _own_input(config: Config, program: Program, fidelity: Fidelity) -> KernelInputs | None:
     """Return the kernel's input of the configuration itself, whose program is this one."""
     return (
-        KernelInputs(program, fidelity)
-        if fidelity == config.fidelity
-        else _lowered(config, fidelity)
+        KernelInputs(program, fidelity) if fidelity == config.fidelity else _lower(config, fidelity)
     )
 
 
-def _lowered(config: Config, fidelity: Fidelity) -> KernelInputs | None:
+def _lower(config: Config, fidelity: Fidelity) -> KernelInputs | None:
     """Return the kernel's input of a configuration, or None if it cannot be lowered."""
     try:
         if fidelity is not config.fidelity:
-            config = config.changed({"fidelity": str(fidelity)})
+            config = config.with_values({"fidelity": str(fidelity)})
         return KernelInputs(build_program(config), fidelity)
     except DimsweepError:
         return None
@@ -119,7 +121,7 @@ def _is_fabric(key: str) -> bool:
     return key in ("network", *(f"network.{name}" for name in ("fabric", *GRAPHS)))
 
 
-def _others(composed: Composed, key: str) -> Iterator[_Other]:
+def _other_configs(composed: ComposedConfig, key: str) -> Iterator[_OtherConfig]:
     """Yield the configuration with other values of ``key``: those of the study's axis, or its
     default, all choices and, of a number, twice and half as much."""
     config = composed.config
@@ -132,25 +134,25 @@ def _others(composed: Composed, key: str) -> Iterator[_Other]:
                 return
             # Without the override the very same option may be chosen, which says nothing.
             if (option := other.choices.get(key)) != composed.choices.get(key):
-                yield _Other(other.config, f"{key}={option}", chooses=False)
+                yield _OtherConfig(other.config, f"{key}={option}", chooses=False)
         return
     try:
         config.value(key)
     except DimsweepError:  # it stands for other keys, as the preset of a job does
         return
     seen: list[Any] = []
-    for value in _values(config, key):
+    for value in _other_values(config, key):
         try:
             seen.append(config.value(key))
-            changed = config.changed({key: value})
+            changed = config.with_values({key: value})
             if changed.value(key) not in seen:
-                yield _Other(changed, _short(value), value in _CHOOSE)
+                yield _OtherConfig(changed, _format_value(value), value in _CHOOSE)
             seen.append(changed.value(key))
         except DimsweepError:
             continue
 
 
-def _values(config: Config, key: str) -> Iterator[Any]:
+def _other_values(config: Config, key: str) -> Iterator[Any]:
     varied = config.grid.get(key)
     if key in config.space.parameters:
         parameter = config.space.parameters[key]
@@ -163,7 +165,7 @@ def _values(config: Config, key: str) -> Iterator[Any]:
         yield default
     yield from _choices(config, key)
     for factor in (2, 0.5):
-        value = _scaled(config.value(key), factor)
+        value = _scale(config.value(key), factor)
         if value is not None:
             yield value
 
@@ -176,7 +178,7 @@ def _choices(config: Config, key: str) -> Iterator[str]:
         part = getattr(part, name, None)
     field = type(part).model_fields.get(last) if isinstance(part, Part) else None
     for each in field.metadata if field else ():
-        yield from each.choices if isinstance(each, Parsed) else ()
+        yield from each.choices if isinstance(each, ValueParser) else ()
 
 
 def _default(config: Config, key: str) -> Any:
@@ -189,7 +191,7 @@ def _default(config: Config, key: str) -> Any:
     return node
 
 
-def _scaled(value: Any, factor: float) -> Any:
+def _scale(value: Any, factor: float) -> Any:
     """Return a number or a quantity, or each of a list, times ``factor``; the other truth value;
     else None."""
     if isinstance(value, bool):
@@ -199,13 +201,15 @@ def _scaled(value: Any, factor: float) -> Any:
     if isinstance(value, float):
         return factor * value
     if isinstance(value, list):
-        return [_scaled(each, factor) for each in value] if value else None
+        return [_scale(each, factor) for each in value] if value else None
     if isinstance(value, str) and (number := _NUMBER.fullmatch(value)):
         return f"{factor * float(number[1]):g}{number[2]}"
     return None
 
 
-def _why(config: Config, program: Program, key: str, value: str, used: Collection[Fidelity]) -> str:
+def _explain(
+    config: Config, program: Program, key: str, value: str, used: Collection[Fidelity]
+) -> str:
     """Return why a key is idle, if known, or a value that changes nothing."""
     group = key.split(".")[0]
     if group == "npu" and is_measured(program):
@@ -220,7 +224,7 @@ def _oversubscription(config: Config, program: Program, key: str) -> str:
     if not _is_fabric(key):
         return ""
     dims = program.names.dims
-    fabrics = per_dimension(config.network.fabric, len(dims), "fabric")
+    fabrics = expand_per_dimension(config.network.fabric, len(dims), "fabric")
     return "".join(
         f"; between leaf switches {fabric.oversubscription:g}:1 oversubscription leaves dimension "
         f"{name} 1/{fabric.oversubscription:g} of its bandwidth, which topology.bandwidth can say"
@@ -229,7 +233,7 @@ def _oversubscription(config: Config, program: Program, key: str) -> str:
     )
 
 
-def _short(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """Format a value for a warning, as YAML."""
     words = {"None": "null", "True": "true", "False": "false"}
     text = words.get(str(value), str(value))

@@ -19,8 +19,8 @@ from dimsweep.sweeper.ledger.rows import (
     WHAT_IF,
     parse_changes,
 )
-from dimsweep.sweeper.part import BANDWIDTH as QUANTITY
-from dimsweep.sweeper.space.space import Choice, Parameter, parameter
+from dimsweep.sweeper.part import parse_bandwidth
+from dimsweep.sweeper.space.space import Choice, Parameter, build_parameter
 from dimsweep.sweeper.space.trials import MARK, Setting, Trial, Trials
 
 if TYPE_CHECKING:
@@ -31,35 +31,35 @@ if TYPE_CHECKING:
 BANDWIDTHS = "topology.bandwidth"
 
 
-def config_of(study: StudyRecord, record: CellRecord) -> Config:
+def load_config(study: StudyRecord, record: CellRecord) -> Config:
     """Return the configuration of a cell."""
     stored = {key: value for key, value in study.config.items() if key != "files"}
-    return Config.of(stored | dict(record.config or {}))
+    return Config.from_plain(stored | dict(record.config or {}))
 
 
-def design_of(study: StudyRecord, record: CellRecord, row: "Row") -> Config:
+def load_design(study: StudyRecord, record: CellRecord, row: "Row") -> Config:
     """Return the configuration of a trial, from its row."""
-    config = config_of(study, record)
-    return designed(config, trial_of(config, row))
+    config = load_config(study, record)
+    return apply_trial(config, load_trial(config, row))
 
 
-def designed(config: Config, trial: Trial) -> Config:
+def apply_trial(config: Config, trial: Trial) -> Config:
     """Return a cell's configuration with a trial's settings and split."""
     values = dict(trial.parameters.keys_only)
     if trial.bandwidth is not None and config.topology.file is None:
-        values[BANDWIDTHS] = split_text(trial.bandwidth)
-    return config.changed(values)
+        values[BANDWIDTHS] = format_split(trial.bandwidth)
+    return config.with_values(values)
 
 
-def trials_of(config: Config, rows: pa.Table) -> Trials:
+def load_trials(config: Config, rows: pa.Table) -> Trials:
     """Return the trials of a cell's rows."""
     needed = {"trial", "origin", FIDELITY.name, *CHANGE, *config.space.parameters}
     needed.update(BANDWIDTH.among(rows.column_names))
     own = rows.select([name for name in rows.column_names if name in needed])
-    return Trials.from_list([trial_of(config, row) for row in own.to_pylist()])
+    return Trials.from_list([load_trial(config, row) for row in own.to_pylist()])
 
 
-def trial_of(config: Config, row: "Row") -> Trial:
+def load_trial(config: Config, row: "Row") -> Trial:
     """Return the trial of a cell's row. Splits are whole numbers of bytes/s; other keys
     are text."""
     split = None
@@ -71,16 +71,16 @@ def trial_of(config: Config, row: "Row") -> Trial:
         split = tuple(np.rint(np.array(known) * 1e9).tolist())
     again: dict[str, Any] = {FIDELITY.name: row[FIDELITY.name]} if row["origin"] == RECHECK else {}
     if row["origin"] == WHAT_IF:
-        again = _changed({name: row[name] for name in CHANGE}, split is not None)
+        again = _what_if_settings({name: row[name] for name in CHANGE}, split is not None)
     own = {
-        name: value_of(parameter(spec), row[name])
+        name: parse_value(build_parameter(spec), row[name])
         for name, spec in config.space.parameters.items()
         if name not in again
     }
     return Trial(int(row["trial"]), str(row["origin"]), split, Setting(own | again))
 
 
-def value_of(axis: Parameter, text: object) -> Any:
+def parse_value(axis: Parameter, text: object) -> Any:
     """Return the value of a searched key from the text in a row; raises :class:`DimsweepError` for
     a text that no search writes."""
     try:
@@ -96,7 +96,7 @@ def value_of(axis: Parameter, text: object) -> Any:
         raise DimsweepError(what) from error
 
 
-def _changed(told: dict[str, str], searched: bool) -> dict[str, Any]:
+def _what_if_settings(told: dict[str, str], searched: bool) -> dict[str, Any]:
     """Return the settings of a what-if, and its name; a searched split is the trial's own, not a
     setting."""
     changes = parse_changes(told["changes"])
@@ -104,18 +104,18 @@ def _changed(told: dict[str, str], searched: bool) -> dict[str, Any]:
     return {**own, MARK: told}
 
 
-def decimal(number: Fraction) -> str:
+def format_decimal(number: Fraction) -> str:
     """Format a number as people write it, with all digits of a double if it does not end."""
     exact = Decimal(number.numerator) / Decimal(number.denominator)
     text = f"{exact.normalize():f}" if Fraction(exact) == number else repr(float(number))
     return text
 
 
-def split_text(split: Sequence[float]) -> list[str]:
+def format_split(split: Sequence[float]) -> list[str]:
     """Return bandwidths in whole bytes/s as a configuration writes them."""
-    return [f"{decimal(Fraction(round(each), 10**9))} GB/s" for each in split]
+    return [f"{format_decimal(Fraction(round(each), 10**9))} GB/s" for each in split]
 
 
-def split_of(bandwidths: Sequence[str]) -> tuple[float, ...]:
+def parse_split(bandwidths: Sequence[str]) -> tuple[float, ...]:
     """Return a configuration's bandwidths in whole bytes/s, as a trial has them."""
-    return tuple(float(round(QUANTITY(each))) for each in bandwidths)
+    return tuple(float(round(parse_bandwidth(each))) for each in bandwidths)

@@ -13,13 +13,13 @@ from typing import Any
 
 from dimsweep.engine import MODEL_VERSION, DimsweepError, cache_folder
 from dimsweep.sweeper.config.schema import Config
-from dimsweep.sweeper.plugins import Loaded, loaded, raised
+from dimsweep.sweeper.plugins import LoadedPlugin, find_plugin_error, loaded_plugins
 
 # Registries whose checks take seconds; the checks of the others compile kernels for minutes.
 _QUICK = ("block", "collective algorithm", "generator", "memory", "family of models")
 
 
-def fault(what: str, name: str, thing: Any) -> str | None:
+def find_fault(what: str, name: str, thing: Any) -> str | None:
     """Return the fault of a registered thing, "" if it has none, None without a check."""
     check = _checks().get(what)
     if check is None:
@@ -29,40 +29,40 @@ def fault(what: str, name: str, thing: Any) -> str | None:
     except DimsweepError as error:
         return error.problem
     except Exception as error:
-        if (of_plugin := raised(error)) is None:
+        if (of_plugin := find_plugin_error(error)) is None:
             raise
         return f"{of_plugin.where.removeprefix('plugins: ')}: {of_plugin.problem}"
     return ""
 
 
-def failing_plugins(config: Config) -> list[str]:
+def plugin_warnings(config: Config) -> list[str]:
     """Return a warning for each thing that the configuration uses and that fails its self-check."""
     used = json.dumps({key: value for key, value in config.text.items() if key != "plugins"})
-    plugins = loaded(config.plugins)
+    plugins = loaded_plugins(config.plugins)
     texts = "".join(sorted(each.plugin.digest for each in plugins))
     return [
         f"{what} {name} of the plug-in {each.plugin.name} fails its self-check: {found}; "
         f"dimsweep check-plugin {' '.join(config.plugins) or each.plugin.name} tells more"
         for each in plugins
-        for what, name, thing in _quick(each)
+        for what, name, thing in _quick_entries(each)
         if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", used)
-        and (found := _known_fault(what, name, thing, texts))
+        and (found := _find_cached_fault(what, name, thing, texts))
     ]
 
 
-def _quick(plugin: Loaded) -> Iterator[tuple[str, str, Any]]:
+def _quick_entries(plugin: LoadedPlugin) -> Iterator[tuple[str, str, Any]]:
     for registry, name in plugin.entries:
         if registry.what in _QUICK:
             yield registry.what, name, registry[name]
 
 
-def _known_fault(what: str, name: str, thing: Any, texts: str) -> str | None:
+def _find_cached_fault(what: str, name: str, thing: Any, texts: str) -> str | None:
     """Return the fault of a thing, found once for these ``texts`` of all plug-ins."""
     key = hashlib.blake2b(repr((MODEL_VERSION, texts, what, name)).encode(), digest_size=16)
     file = cache_folder() / "plug-ins" / f"{key.hexdigest()}.json"
     with suppress(OSError, ValueError):
         return str(json.loads(file.read_text("utf-8")))
-    found = fault(what, name, thing)
+    found = find_fault(what, name, thing)
     with suppress(OSError):  # the next run checks again
         file.parent.mkdir(exist_ok=True)
         file.write_text(json.dumps(found), "utf-8")
@@ -85,23 +85,23 @@ def _checks() -> dict[str, Callable[[str, Any], None]]:
         "block": lambda name, block: check_block(block),
         "collective algorithm": lambda name, algorithm: check_algorithm(algorithm),
         "order of dimensions": lambda name, order: check_order(name),
-        "generator": lambda name, generator: _of_generator(name),
+        "generator": lambda name, generator: _check_generator(name),
         "transport": lambda name, transport: check_transport(name),
         "memory": lambda name, memory: check_memory(name),
         "family of models": lambda name, family: check_model(family()),
-        "sampler": lambda name, sampler: _raise_findings(_of_sampler(name, sampler)),
-        "objective": lambda name, objective: _raise_findings(_of_objective(name, objective)),
-        "option": _of_option,
+        "sampler": lambda name, sampler: _raise_findings(_sampler_faults(name, sampler)),
+        "objective": lambda name, objective: _raise_findings(_objective_faults(name, objective)),
+        "option": _check_option,
     }
 
 
-def _of_generator(kind: str) -> None:
+def _check_generator(kind: str) -> None:
     """Check the network that a configuration of the generator's kind alone makes."""
     from dimsweep.engine.testing import check_generator
     from dimsweep.sweeper.config.network import Network
 
     try:
-        made = Network.of({"generator": {"kind": kind}}).generator
+        made = Network.from_plain({"generator": {"kind": kind}}).generator
     except DimsweepError as error:
         what = f"{error.where}: {error.problem}; what is checked is the network of its defaults"
         raise DimsweepError(what) from error
@@ -109,14 +109,14 @@ def _of_generator(kind: str) -> None:
     check_generator(made)
 
 
-def _of_option(option: str, plugin: str) -> None:
+def _check_option(option: str, plugin: str) -> None:
     """Compose an option, and build its cluster."""
     from dimsweep.sweeper.config.compose import compose
-    from dimsweep.sweeper.config.overrides import choice_of, quoted
+    from dimsweep.sweeper.config.overrides import format_choice, quote
     from dimsweep.sweeper.simulation.program import build_cluster
 
     group, _, name = option.partition("=")
-    words = [f"plugins={quoted(plugin)}", choice_of(group, name)]
+    words = [f"plugins={quote(plugin)}", format_choice(group, name)]
     fitting = ["topology.tiers=[]"] if group == "topology" else []
     build_cluster(compose([*words, *fitting]).config)
 
@@ -126,14 +126,14 @@ def _raise_findings(findings: Iterator[str]) -> None:
         raise DimsweepError("; ".join(found))
 
 
-def _of_sampler(name: str, sampler: Any) -> Iterator[str]:
+def _sampler_faults(name: str, sampler: Any) -> Iterator[str]:
     """Yield the faults of a sampler that proposes a dozen trials and gets their values, twice."""
     from dimsweep.sweeper.config.study import Parameter, Search
     from dimsweep.sweeper.objective import OBJECTIVES
     from dimsweep.sweeper.search.sampler import Task
-    from dimsweep.sweeper.space.space import Space, parameter
+    from dimsweep.sweeper.space.space import Space, build_parameter
 
-    space = Space(None, {"collective.chunks": parameter(Parameter(low=1, high=64))})
+    space = Space(None, {"collective.chunks": build_parameter(Parameter(low=1, high=64))})
     proposed = []
     for _ in range(2):
         made = sampler(Task(name, Search(sampler=name), space, (OBJECTIVES["time"],)))
@@ -150,7 +150,7 @@ def _of_sampler(name: str, sampler: Any) -> Iterator[str]:
         yield "with the same seed it proposes other trials"
 
 
-def _of_objective(name: str, objective: Any) -> Iterator[str]:
+def _objective_faults(name: str, objective: Any) -> Iterator[str]:
     from dimsweep.sweeper.ledger.rows import row_schema
 
     if objective.name != name:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import dimsweep
 from dimsweep.sweeper.ledger.record import Provenance
-from dimsweep.sweeper.versions import version_of
+from dimsweep.sweeper.versions import package_version
 
 # What a row's numbers, or the choice of trials, may depend on.
 _PACKAGES = (
@@ -29,10 +29,10 @@ _PACKAGES = (
 def provenance() -> Provenance:
     """Return the provenance of this process's rows."""
     return Provenance(
-        version=version_of("dimsweep"),
+        version=package_version("dimsweep"),
         git=_git(),
         python=platform.python_version(),
-        packages={name: version_of(name) for name in _PACKAGES},
+        packages={name: package_version(name) for name in _PACKAGES},
         machine=f"{platform.platform()}, {os.cpu_count()} cores",
         date=datetime.now(UTC).date().isoformat(),
     )

@@ -20,27 +20,27 @@ NEAR = 0.01  # this close to the best is as good in practice
 _PAIR = re.compile(r"\b(?:Ring|FullyConnected)\(2\)")
 
 
-def physical(coordinates: Mapping[str, str]) -> dict[str, str]:
+def merge_identical_blocks(coordinates: Mapping[str, str]) -> dict[str, str]:
     """Return the coordinates of a design with one name for blocks that are physically identical:
     one link joins the two NPUs of a ``Ring(2)`` and of a ``FullyConnected(2)``."""
     return {key: _PAIR.sub("Pair(2)", value) for key, value in coordinates.items()}
 
 
-def best(rows: Any, objectives: Sequence[Objective]) -> int:
+def find_best(rows: Any, objectives: Sequence[Objective]) -> int:
     """Return the position of the row that stands for ``rows``, which must not be empty: the best,
     the earliest of equal ones. Of two objectives: within 1% of the best in the first and best in
     the second, since a last per cent may cost several times as much."""
-    order = front(rows, objectives)
+    order = find_front(rows, objectives)
     values = np.asarray(rows[objectives[0].column], dtype=float)[order]
-    return int(order[np.flatnonzero(near(values, values[0]))[-1]])
+    return int(order[np.flatnonzero(is_near(values, values[0]))[-1]])
 
 
-def near(values: Any, best: float) -> Any:
+def is_near(values: Any, best: float) -> Any:
     """Return whether values are within 1% of the best one."""
     return abs(values - best) <= NEAR * best
 
 
-def ranking(rows: Any, objectives: Sequence[Objective]) -> Integers:
+def rank_rows(rows: Any, objectives: Sequence[Objective]) -> Integers:
     """Return positions of ``rows`` (a table by column) from best to worst: by the first objective,
     the second, the trial."""
     keys = [np.asarray(rows["trial"])]
@@ -48,9 +48,9 @@ def ranking(rows: Any, objectives: Sequence[Objective]) -> Integers:
     return np.asarray(np.lexsort(keys))
 
 
-def front(rows: Any, objectives: Sequence[Objective]) -> Integers:
+def find_front(rows: Any, objectives: Sequence[Objective]) -> Integers:
     """Return positions of the rows that no other dominates, in ranking order."""
-    order = ranking(rows, objectives)
+    order = rank_rows(rows, objectives)
     if len(objectives) == 1:
         return order[:1]
     # Down the ranking the first objective only gets worse, so a row stays if and only if its
@@ -73,7 +73,7 @@ def best_of_scenarios(rows: pa.Table, study: StudyRecord) -> pa.Table:
     cells = rows["cell"].to_numpy()
     by_cell = np.argsort(cells, kind="stable")
     own = np.split(by_cell, np.flatnonzero(np.diff(cells[by_cell])) + 1) if len(rows) else []
-    found = [g[best({name: v[g] for name, v in columns.items()}, objectives)] for g in own]
+    found = [g[find_best({name: v[g] for name, v in columns.items()}, objectives)] for g in own]
     rows = rows.take(pa.array(found, pa.int64()))
     order = "descending" if objectives[0].maximised else "ascending"
     rows = rows.sort_by([(objectives[0].column, order), ("cell", "ascending")])

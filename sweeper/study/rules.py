@@ -29,17 +29,17 @@ from dimsweep.engine.rules import (
     measure_ties,
     queue_matters,
 )
-from dimsweep.sweeper.config.catalogue import catalogue
-from dimsweep.sweeper.config.compose import CLUSTER, Composed, parts_of
+from dimsweep.sweeper.config.catalogue import load_catalogue
+from dimsweep.sweeper.config.compose import CLUSTER, ComposedConfig, read_cluster_parts
 from dimsweep.sweeper.config.options import read_options
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload.model import Model
-from dimsweep.sweeper.part import per_dimension, walk
-from dimsweep.sweeper.places import find_option, found, groups
+from dimsweep.sweeper.part import expand_per_dimension, walk_values
+from dimsweep.sweeper.places import find_file, find_option, list_groups
 
 
 def design_warnings(
-    composed: Composed, program: Program, turned: Collection[str], *, searched: bool
+    composed: ComposedConfig, program: Program, turned: Collection[str], *, searched: bool
 ) -> list[str]:
     """Return the rules' warnings on a composed configuration, whose program is ``program``.
 
@@ -48,25 +48,25 @@ def design_warnings(
     more, is not among the rules.
     """
     config = composed.config
-    found = kept_axes(composed)
-    found += unlike_parts(composed, priced=program.prices is not None)
-    found += unpriced_tiers(composed, program)
-    found += odd_quantities(config, program, searched=searched)
-    found += radices(config, program)
-    found += first_ways(config, program)
-    found += without_effect(composed)
-    found += uncalibrated(config, program)
-    found += tight_memory(config, program)
+    found = axis_warnings(composed)
+    found += machine_warnings(composed, priced=program.prices is not None)
+    found += price_warnings(composed, program)
+    found += unit_warnings(config, program, searched=searched)
+    found += radix_warnings(config, program)
+    found += routing_warnings(config, program)
+    found += ns3_file_warnings(composed)
+    found += calibration_warnings(config, program)
+    found += memory_warnings(config, program)
     found += describe_unmeasured(program)
-    found += apart(config, program, searched=searched)
-    found += idle_knobs(config, program, turned, searched=searched)
+    found += fidelity_warnings(config, program, searched=searched)
+    found += idle_setting_warnings(config, program, turned, searched=searched)
     if searched:
         return found
-    found += small_buckets(config, program)
-    return found + tied(config, program) + badly_provisioned(program)
+    found += bucket_warnings(config, program)
+    return found + tie_warnings(config, program) + provisioning_warnings(program)
 
 
-def once(warnings: Iterable[list[str]]) -> list[str]:
+def merge_warnings(warnings: Iterable[list[str]]) -> list[str]:
     """Return the warnings of several cells, each once, with the number of its cells."""
     cells = list(warnings)
     texts = dict.fromkeys(text for cell in cells for text in cell)
@@ -83,7 +83,7 @@ def once(warnings: Iterable[list[str]]) -> list[str]:
 _KEY = "workload.parallel"
 
 
-def kept_axes(composed: Composed) -> list[str]:
+def axis_warnings(composed: ComposedConfig) -> list[str]:
     """Warn of a map of axes that was given as a whole, where the plan has others, or another
     order. Hydra merges a map into the existing one, which overrides of single keys and files rely
     on; but the order of axes has a meaning, and an unnamed axis takes ranks."""
@@ -93,14 +93,14 @@ def kept_axes(composed: Composed) -> list[str]:
     kept = [axis for axis, degree in axes.items() if axis not in given and degree != 1]
     if not kept and list(given) == [axis for axis in axes if axis in given]:
         return []
-    merged = f"{_KEY} is {_text(axes)}: a map is merged into the preset's"
+    merged = f"{_KEY} is {_format_axes(axes)}: a map is merged into the preset's"
     if not kept:
         return [f"{merged}, whose order of axes stays"]
     drops = " ".join(f"'~{_KEY}.{axis}'" for axis in kept)
     return [f"{merged}, which keeps its {' and '.join(kept)} unless you give {drops}, too"]
 
 
-def _text(axes: Mapping[str, Any]) -> str:
+def _format_axes(axes: Mapping[str, Any]) -> str:
     return "{" + ", ".join(f"{axis}: {degree}" for axis, degree in axes.items()) + "}"
 
 
@@ -116,7 +116,7 @@ _WHAT = {
 }
 
 
-def apart(config: Config, program: Program, *, searched: bool) -> list[str]:
+def fidelity_warnings(config: Config, program: Program, *, searched: bool) -> list[str]:
     """Warn of the difference between phases and messages on plans of the program's kind, if it was
     more than a percent and not every message is simulated anyway."""
     kind = None if config.by_message or config.recheck.rungs else classify_plan(program)
@@ -134,7 +134,7 @@ def apart(config: Config, program: Program, *, searched: bool) -> list[str]:
 # Gradients that are exchanged in buckets which are too small for the network.
 
 
-def small_buckets(config: Config, program: Program) -> list[str]:
+def bucket_warnings(config: Config, program: Program) -> list[str]:
     """Warn if a bucket's hops last longer than its bytes, and there are several buckets."""
     workload = config.workload
     if not isinstance(workload, Model) or workload.plan.zero == 3:  # which exchanges blocks
@@ -154,22 +154,25 @@ def small_buckets(config: Config, program: Program) -> list[str]:
 # Chunks, queues and latencies that make no difference to the time, and bandwidth for no byte.
 
 
-def idle_knobs(
+def idle_setting_warnings(
     config: Config, program: Program, turned: Collection[str], *, searched: bool
 ) -> list[str]:
     """Warn of settings that change the run but no time, and of bandwidth that carries no bytes."""
-    found = _collective(config, program) + _latency(config, program)
-    instead = config.network.instead
+    found = _collective_warnings(config, program) + _latency_warnings(config, program)
+    instead = config.network.links_key
     found += [
         f"{key} has no effect on times: network.{instead} says what the links are"
         for key in ("topology.bandwidth", "topology.latency")
         if instead and config.by_message and key in turned
     ]
-    found += [_silent(d, program, searched=searched) for d in list_silent_dimensions(program)]
+    found += [
+        _silent_dimension_warning(d, program, searched=searched)
+        for d in list_silent_dimensions(program)
+    ]
     return [text for text in found if text]
 
 
-def _collective(config: Config, program: Program) -> list[str]:
+def _collective_warnings(config: Config, program: Program) -> list[str]:
     collective, found = config.collective, []
     latency = program.latency.any() or program.structure.shape.endpoint_delay
     model = program.cluster.collectives
@@ -188,7 +191,7 @@ def _collective(config: Config, program: Program) -> list[str]:
     return found
 
 
-def _latency(config: Config, program: Program) -> list[str]:
+def _latency_warnings(config: Config, program: Program) -> list[str]:
     """Yield zero latencies, unless the asked model has them (profile=libra), or a collective
     library or the links of a graph have latencies of their own."""
     zero = np.flatnonzero(program.latency == 0)
@@ -204,7 +207,7 @@ def _latency(config: Config, program: Program) -> list[str]:
     return [f"topology.latency is 0 in dimension {names}, but not in the others"]
 
 
-def _silent(d: int, program: Program, *, searched: bool) -> str:
+def _silent_dimension_warning(d: int, program: Program, *, searched: bool) -> str:
     """Warn of a dimension without traffic, if its bandwidth is searched or paid for."""
     name = program.names.dims[d]
     if searched:
@@ -218,7 +221,7 @@ def _silent(d: int, program: Program, *, searched: bool) -> str:
 # Parts of machines that are unlike: one's network, another's chips, a third one's prices.
 
 
-def unlike_parts(composed: Composed, *, priced: bool) -> list[str]:
+def machine_warnings(composed: ComposedConfig, *, priced: bool) -> list[str]:
     """Warn if no machine has the network, the NPU and the prices of a configuration, by the
     machines that each part's file names; a part that names none suits any. Prices count where the
     network is ``priced``."""
@@ -233,7 +236,7 @@ def unlike_parts(composed: Composed, *, priced: bool) -> list[str]:
         pairs.append(("topology", "cost"))
     if priced and config.cost.npu_price:  # a price list of networks says nothing of an NPU
         pairs.append(("npu", "cost"))
-    apart = [pair for pair in pairs if _apart(*pair, machines)]
+    apart = [pair for pair in pairs if _differ(*pair, machines)]
     wrong = [group for group in machines if any(group in pair for pair in apart)]
     if not wrong:
         return []
@@ -244,27 +247,27 @@ def unlike_parts(composed: Composed, *, priced: bool) -> list[str]:
     return [f"these parts are of different machines: {named}{_remedy(wrong, machines[wrong[0]])}"]
 
 
-def _apart(one: str, other: str, machines: dict[str, tuple[str, ...]]) -> bool:
+def _differ(one: str, other: str, machines: dict[str, tuple[str, ...]]) -> bool:
     both = machines[one], machines[other]
     return all(both) and not set(both[0]) & set(both[1])
 
 
 def _remedy(wrong: list[str], machines: Collection[str]) -> str:
     """Return the keys that would match the parts, for the machine of the first one."""
-    for name, parts in _clusters():
-        if set(machines) & set(_machines("topology", parts["topology"])):
+    for name, parts in _walk_clusters():
+        if set(machines) & set(_read_machines("topology", parts["topology"])):
             others = " ".join(f"{group}={parts[group]}" for group in wrong[1:])
             return f"; cluster={name} sets all parts together, {others} these alone"
     return ""
 
 
-def _clusters() -> Iterator[tuple[str, dict[str, str]]]:
-    for name in groups()[CLUSTER]:
-        if parts := parts_of(find_option(CLUSTER, name)):
+def _walk_clusters() -> Iterator[tuple[str, dict[str, str]]]:
+    for name in list_groups()[CLUSTER]:
+        if parts := read_cluster_parts(find_option(CLUSTER, name)):
             yield name, parts
 
 
-def _machines(group: str, name: str) -> Collection[str]:
+def _read_machines(group: str, name: str) -> Collection[str]:
     file = find_option(group, name)
     return () if file is None else read_options(file).node.get("machines") or ()
 
@@ -272,7 +275,7 @@ def _machines(group: str, name: str) -> Collection[str]:
 # Plans that fit a GPU's memory by so little that PyTorch's cache may not find room.
 
 
-def tight_memory(config: Config, program: Program) -> list[str]:
+def memory_warnings(config: Config, program: Program) -> list[str]:
     """Warn if the cache may reserve more than a GPU has. This holds for training on GPUs whose
     kernels were measured: others need not run PyTorch."""
     workload, npu, need = config.workload, config.npu, program.workload.footprint
@@ -296,13 +299,13 @@ def tight_memory(config: Config, program: Program) -> list[str]:
 # A configuration of ns-3 in ``network.packets.file``: what of it, and beside it, has no effect.
 
 
-def without_effect(composed: Composed) -> list[str]:
+def ns3_file_warnings(composed: ComposedConfig) -> list[str]:
     """Name the lines of the file that are not simulated, and the keys that it replaces."""
     config = composed.config
     file = config.network.packets.file
     if file is None or config.fidelity is not Fidelity.PACKET:
         return []
-    read = read_ns3_config(found(file))
+    read = read_ns3_config(find_file(file))
     keys = {f"network.packets.{name}" for name in read.packets}
     warnings = [
         f"{key} has no effect: {file} gives it" for key in composed.overridden if key in keys
@@ -315,7 +318,7 @@ def without_effect(composed: Composed) -> list[str]:
 # A GPU of which nothing is known but its peak.
 
 
-def uncalibrated(config: Config, program: Program) -> list[str]:
+def calibration_warnings(config: Config, program: Program) -> list[str]:
     """Warn if products are computed at the peak, which no GPU reaches."""
     if is_measured(program):
         return []
@@ -333,16 +336,16 @@ def uncalibrated(config: Config, program: Program) -> list[str]:
 # Tiers, switches and whole parts that nothing prices.
 
 
-def unpriced_tiers(composed: Composed, program: Program) -> list[str]:
+def price_warnings(composed: ComposedConfig, program: Program) -> list[str]:
     """Warn if tiers of the topology, or parts of it, have no price, so that the network has none;
     name the first of them."""
     config, cluster = composed.config, program.cluster
     by_tier = bool(config.cost.tiers and config.topology.tiers)
     if config.cost.parts or (by_tier and (cluster.network.graph is not None or config.other_npus)):
-        bill = config.bought(cluster.topology, cluster.network).bill()
-        return _missing(composed, bill.missing)
+        bill = config.purchase(cluster.topology, cluster.network).bill()
+        return _missing_price_warning(composed, bill.missing)
     if program.prices is not None:
-        return _unpriced_switches(composed, program)
+        return _switch_price_warnings(composed, program)
     priced = {name for name, price in config.cost.tiers.items() if price.link is not None}
     missing = [name for name in dict.fromkeys(config.topology.tiers) if name not in priced]
     if not missing:
@@ -354,7 +357,7 @@ def unpriced_tiers(composed: Composed, program: Program) -> list[str]:
     ]
 
 
-def _missing(composed: Composed, missing: Sequence[str]) -> list[str]:
+def _missing_price_warning(composed: ComposedConfig, missing: Sequence[str]) -> list[str]:
     """Return which part of a bill has no price, and how it gets one."""
     if not missing:
         return []
@@ -363,7 +366,7 @@ def _missing(composed: Composed, missing: Sequence[str]) -> list[str]:
     return [f"cost={cost}: {missing[0]}{more}; so nothing is said about cost"]
 
 
-def _unpriced_switches(composed: Composed, program: Program) -> list[str]:
+def _switch_price_warnings(composed: ComposedConfig, program: Program) -> list[str]:
     """Return dimensions with switches in tiers that price links alone."""
     tiers, cost = composed.config.cost.tiers, composed.choices.get("cost")
     return [
@@ -381,7 +384,7 @@ _ENOUGH = 1.1  # within ten per cent of just enough
 _HARDLY = 0.01  # of an iteration: what is worth no more is not told
 
 
-def verdict(provision: float) -> str:
+def provisioning_verdict(provision: float) -> str:
     """Return a verdict on the outer dimension of a pair, from the multiple of just enough that it
     has."""
     if 1 / _ENOUGH <= provision <= _ENOUGH:
@@ -389,7 +392,7 @@ def verdict(provision: float) -> str:
     return "over-provisioned" if provision > 1 else "under-provisioned"
 
 
-def badly_provisioned(program: Program) -> list[str]:
+def provisioning_warnings(program: Program) -> list[str]:
     """Warn, for each group, of the pair of dimensions that is furthest from just enough, if that
     matters: an under-provisioned dimension whose bandwidth would shorten the iteration, or an
     over-provisioned one that could have less at no loss. Under Themis, which gives it chunks of
@@ -400,7 +403,7 @@ def badly_provisioned(program: Program) -> list[str]:
     own_orders = program.structure.shape.order > 0
     for pair in list_crossed_pairs(program):
         provision = pair.provision(program.bandwidth)
-        if verdict(provision) == "just enough" or (own_orders and provision > 1):
+        if provisioning_verdict(provision) == "just enough" or (own_orders and provision > 1):
             continue
         known = worst.get(pair.group)
         if known is None or _distance(pair, program) > _distance(known, program):
@@ -409,20 +412,24 @@ def badly_provisioned(program: Program) -> list[str]:
         return []
     pairs = list(worst.values())
     told = zip(pairs, balanced_times(program, pairs).tolist(), strict=True)
-    return [_told(pair, program, times) for pair, times in told if _matters(pair, program, times)]
+    return [
+        _provisioning_message(pair, program, times)
+        for pair, times in told
+        if _is_worth_warning(pair, program, times)
+    ]
 
 
 def _distance(pair: Pair, program: Program) -> float:
     return abs(math.log(pair.provision(program.bandwidth)))
 
 
-def _matters(pair: Pair, program: Program, times: float) -> bool:
+def _is_worth_warning(pair: Pair, program: Program, times: float) -> bool:
     if pair.provision(program.bandwidth) > 1:
         return times < 1 + _HARDLY
     return times < 1 - _HARDLY
 
 
-def _told(pair: Pair, program: Program, times: float) -> str:
+def _provisioning_message(pair: Pair, program: Program, times: float) -> str:
     provision, dims = pair.provision(program.bandwidth), program.names.dims
     enough = units.format_bandwidth(round(pair.enough(program.bandwidth), -5))
     if provision > 1:
@@ -447,11 +454,11 @@ _DECIMAL = re.compile(r"[kMGTP][Bb]")
 _BITS = re.compile(r"\s*[\d.]+(\s*[kMGTP]i?|\s+)b\s*")
 
 
-def odd_quantities(config: Config, program: Program, *, searched: bool) -> list[str]:
+def unit_warnings(config: Config, program: Program, *, searched: bool) -> list[str]:
     """Warn of suspicious units of bandwidths, latencies and sizes; ``searched``: the topology's
     bandwidths are not used."""
-    found = [] if searched else _bandwidths(config, program)
-    found += _mixed(config, searched=searched)
+    found = [] if searched else _bandwidth_warnings(config, program)
+    found += _mixed_unit_warnings(config, searched=searched)
     for d, latency in enumerate(program.latency):
         if latency > _LONGEST_HOP:
             found.append(
@@ -460,13 +467,13 @@ def odd_quantities(config: Config, program: Program, *, searched: bool) -> list[
             )
     found += [
         f"{key}: {value} is bits; bytes are written with a B"
-        for key, value in walk(config.text["workload"], "workload")
+        for key, value in walk_values(config.text["workload"], "workload")
         if isinstance(value, str) and _BITS.fullmatch(value)
     ]
     return found
 
 
-def _bandwidths(config: Config, program: Program) -> list[str]:
+def _bandwidth_warnings(config: Config, program: Program) -> list[str]:
     found = []
     for d, value in enumerate(program.bandwidth.tolist()):
         what = f"topology.bandwidth: {units.format_bandwidth(value)} per NPU in dimension "
@@ -491,13 +498,16 @@ def _looks_like_bits(config: Config, program: Program, d: int) -> bool:
     return "nic" in dim.block.parts and any(given[d].text == f"{n} GB/s" for n in _PORTS)
 
 
-def _mixed(config: Config, *, searched: bool) -> list[str]:
+def _mixed_unit_warnings(config: Config, *, searched: bool) -> list[str]:
     """Return bandwidths of one network written with 1000s and with 1024s."""
     given = ["topology.bandwidth"]
     if searched:
         given = [f"space.bandwidth.{key}" for key in ("total", "max", "known", "constraints")]
     values = {key: config.value(key) for key in given}
-    found = [*values.items(), *(each for key, value in values.items() for each in walk(value, key))]
+    found = [
+        *values.items(),
+        *(each for key, value in values.items() for each in walk_values(value, key)),
+    ]
     written = [(at, text) for at, text in found if isinstance(text, str)]
     binary = [text for text in written if _BINARY.search(text[1])]
     decimal = [text for text in written if _DECIMAL.search(text[1]) and text not in binary]
@@ -515,18 +525,18 @@ def _mixed(config: Config, *, searched: bool) -> list[str]:
 _NEAR = 1.01
 
 
-def radices(config: Config, program: Program) -> list[str]:
+def radix_warnings(config: Config, program: Program) -> list[str]:
     """Warn of leaf switches with more ports than any switch of the catalogue has at their
     bandwidth."""
     topology, dims = program.cluster.topology, program.names.dims
     found = []
-    fabrics = per_dimension(config.network.fabric, len(dims), "fabric")
+    fabrics = expand_per_dimension(config.network.fabric, len(dims), "fabric")
     for name, dim, fabric in zip(dims, topology.dims, fabrics, strict=True):
         if not isinstance(fabric, Clos):
             continue
         needed = fabric.leaf + fabric.up(fabric.leaf)
         least = dim.bandwidth / _NEAR
-        fast = [each for each in catalogue().switches if (each.bandwidth or 0) >= least]
+        fast = [each for each in load_catalogue().switches if (each.bandwidth or 0) >= least]
         most = max(fast, key=lambda each: each.ports, default=None)
         if most is None or most.ports < needed:
             sold = f"the largest is {most.title} with {most.ports}" if most else "none is as fast"
@@ -540,7 +550,7 @@ def radices(config: Config, program: Program) -> list[str]:
 # Ways of a graph that nobody chose, and that all messages share.
 
 
-def first_ways(config: Config, program: Program) -> list[str]:
+def routing_warnings(config: Config, program: Program) -> list[str]:
     """Warn of a graph with several shortest ways between NPUs and no rule to choose: all messages
     take the first one, and a switch's cables do not share them evenly."""
     network = program.communication.network
@@ -565,7 +575,7 @@ def first_ways(config: Config, program: Program) -> list[str]:
 _HANGS_ON_TIES = 0.01  # of the time
 
 
-def tied(config: Config, program: Program) -> list[str]:
+def tie_warnings(config: Config, program: Program) -> list[str]:
     """Warn if the run takes another time where nothing ties."""
     found = None if config.by_message else measure_ties(program)
     if found is None or max(found) / min(found) - 1 < _HANGS_ON_TIES:

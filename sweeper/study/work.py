@@ -25,7 +25,7 @@ _OF_MODELS = (
 _APART = "say of an axis that it is no decision: roles: {KEY: scenario}"
 
 
-def work_of(workload: Workload, program: Program) -> str | None:
+def describe_work(workload: Workload, program: Program) -> str | None:
     """Return the work of an iteration: "1,024 samples", or "32 replicas" of a workload of layers
     and "512 ranks" of a trace, each of which trains a fixed number of samples.
 
@@ -93,7 +93,7 @@ def _check_searched(config: Config, objective: str) -> None:
         changing = list(config.space.parameters)
     elif isinstance(workload, Layered):
         sizes = [key for key in config.space.parameters if key.startswith(_OF_SIZE)]
-        changing = [key for key in sizes if len(_replicas(config, key)) > 1]
+        changing = [key for key in sizes if len(_count_replicas(config, key)) > 1]
     else:
         return
     for key in changing:
@@ -105,12 +105,12 @@ def _check_searched(config: Config, objective: str) -> None:
             )
 
 
-def _replicas(config: Config, key: str) -> set[int]:
+def _count_replicas(config: Config, key: str) -> set[int]:
     """Return the numbers of replicas of a workload of layers at the values of a searched key."""
     found = set[int]()
     for value in config.space.parameters[key].values or ():
         with suppress(DimsweepError):  # an infeasible design has no iteration to compare
-            changed = config.changed({key: value})
+            changed = config.with_values({key: value})
             sizes = build_cluster(changed).topology.sizes
             groups = place(changed.workload.parallel, sizes)
             found.add(_n_replicas(groups, prod(sizes)))

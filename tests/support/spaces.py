@@ -33,7 +33,7 @@ def simulate_all(config: Config) -> Losses:
             continue
         if (name := repr(sorted(design.items()))) not in known:
             try:
-                known[name] = _loss(config, simulate(config.changed(design)))
+                known[name] = _loss(config, simulate(config.with_values(design)))
             except DimsweepError:
                 known[name] = None
         if (own := known[name]) is not None:

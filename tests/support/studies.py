@@ -46,7 +46,7 @@ def run(
     """Run a plan in this process, or on an executor of its cells."""
     with Ledger(plan.folder, plan.study, plan.schema, retry_failed=retry_failed) as ledger:
         executor = executor or make_executor(
-            plan.config.changed(INLINE),
+            plan.config.with_values(INLINE),
             plan.simulated,
             plan.schema,
         )
@@ -59,7 +59,7 @@ class Workers(InlineExecutor):
     _SLICE = 3
 
     def __init__(self, plan: StudyPlan, n: int) -> None:
-        inline = plan.config.changed(INLINE).executor
+        inline = plan.config.with_values(INLINE).executor
         super().__init__(Setup(inline, plan.simulated, plan.schema, print))
         self.n_workers, self._chance = n, random.Random(n)
 

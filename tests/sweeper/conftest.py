@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dimsweep.sweeper.plugins import forget_all
+from dimsweep.sweeper.plugins import unload_plugins
 from dimsweep.sweeper.run.loop import StudyPlan
 from tests.support.studies import SMALL, planned
 
@@ -24,4 +24,4 @@ def small(tmp_path: Path) -> Callable[..., StudyPlan]:
 def forgotten() -> Iterator[None]:
     """What plug-ins a test loads is forgotten after it."""
     yield
-    forget_all()
+    unload_plugins()

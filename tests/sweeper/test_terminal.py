@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from dimsweep.sweeper.terminal import plural, say, table, waiting
+from dimsweep.sweeper.terminal import format_count, make_table, print_line, showing_progress
 from tests.support.waiting import until
 
 
@@ -22,15 +22,15 @@ def text(of: Console) -> str:
 def test_a_terminal_shows_that_work_runs_and_a_pipe_does_not() -> None:
     for terminal in (True, False):
         where = console(terminal=terminal)
-        with waiting("simulating [4] messages", where):
+        with showing_progress("simulating [4] messages", where):
             pass
         assert ("simulating [4] messages" in text(where)) == terminal
 
 
 def test_a_pipe_is_told_how_far_long_work_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dimsweep.sweeper.terminal.TELL_EVERY", 0.01)
+    monkeypatch.setattr("dimsweep.sweeper.terminal.REPORT_INTERVAL", 0.01)
     where = console(terminal=False)
-    with waiting("simulating [4] batches", where, 4) as done:
+    with showing_progress("simulating [4] batches", where, 4) as done:
         done()
         until(lambda: "1 of 4" in text(where))
     assert re.search(
@@ -42,17 +42,17 @@ def test_a_pipe_is_told_how_far_long_work_is(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_lines_are_printed_as_they_are() -> None:
     where = console(terminal=False)
-    say("[bold]b0[/bold] " + "long " * 30, where)
+    print_line("[bold]b0[/bold] " + "long " * 30, where)
     assert text(where) == "[bold]b0[/bold] " + "long " * 30 + "\n"
 
 
 def test_tables_keep_brackets_and_short_rows() -> None:
     where = console(terminal=False)
-    where.print(table(("name", "number"), [("[red]a", "1"), ("b",)]))
+    where.print(make_table(("name", "number"), [("[red]a", "1"), ("b",)]))
     lines = [line.split() for line in text(where).splitlines()]
     assert lines == [["name", "number"], ["[red]a", "1"], ["b"]]
 
 
 def test_plurals() -> None:
-    assert [plural(n, "class") for n in (0, 1, 2)] == ["0 classes", "1 class", "2 classes"]
-    assert plural(1234, "trace") == "1,234 traces"
+    assert [format_count(n, "class") for n in (0, 1, 2)] == ["0 classes", "1 class", "2 classes"]
+    assert format_count(1234, "trace") == "1,234 traces"

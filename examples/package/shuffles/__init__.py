@@ -3,7 +3,7 @@
 from dimsweep import engine
 from dimsweep.engine import Cluster, Collective, CollectiveKind, GraphBuilder, place
 from dimsweep.sweeper.config.workload import KINDS, Workload
-from dimsweep.sweeper.part import Bytes, Whole, default
+from dimsweep.sweeper.part import Bytes, WholeNumber, default
 
 
 class Shuffle(Workload):
@@ -11,7 +11,7 @@ class Shuffle(Workload):
     has ``size`` to send."""
 
     size: Bytes = default("64 MiB")
-    rounds: Whole = 4
+    rounds: WholeNumber = 4
 
     def build(self, cluster: Cluster) -> engine.Workload:
         """One graph for all NPUs."""

@@ -9,10 +9,10 @@ from dimsweep.sweeper.config.workload.layers import Astra1Text, ConvNet, Layers,
 from dimsweep.sweeper.config.workload.model import Model
 from dimsweep.sweeper.config.workload.traces import ChakraTraces, Flows, Goal
 from dimsweep.sweeper.config.workload.workload import Workload
-from dimsweep.sweeper.offers import load_offered
-from dimsweep.sweeper.part import Parsed
+from dimsweep.sweeper.offers import load_offers
+from dimsweep.sweeper.part import ValueParser
 
-__all__ = ["KINDS", "AnyWorkload", "Workload", "any_workload"]
+__all__ = ["KINDS", "AnyWorkload", "Workload", "parse_workload"]
 
 KINDS: Registry[type[Workload]] = Registry(
     "kind of workload",
@@ -25,12 +25,12 @@ KINDS: Registry[type[Workload]] = Registry(
         "chakra": ChakraTraces,
         "flows": Flows,
         "goal": Goal,
-        **load_offered("workload"),
+        **load_offers("workload"),
     },
 )
 
 
-def any_workload(value: Any) -> Workload:
+def parse_workload(value: Any) -> Workload:
     """The workload of the kind that plain data names."""
     if isinstance(value, Workload):
         return value
@@ -43,7 +43,7 @@ def any_workload(value: Any) -> Workload:
             hint="start its file with defaults: [kind/layers, _self_]; "
             + suggest_names(str(kind), KINDS),
         )
-    return KINDS[kind].of(value)
+    return KINDS[kind].from_plain(value)
 
 
-AnyWorkload = Annotated[Workload, Parsed(any_workload)]
+AnyWorkload = Annotated[Workload, ValueParser(parse_workload)]

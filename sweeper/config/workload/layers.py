@@ -29,35 +29,35 @@ from dimsweep.sweeper.part import (
     Bytes,
     BytesOrNone,
     ComputeRate,
-    File,
+    FileName,
     Flag,
+    KeyBounds,
     Operations,
     Part,
     Time,
-    Whole,
-    Within,
+    WholeNumber,
     default,
-    key,
-    member,
+    member_type,
+    naming_key,
 )
-from dimsweep.sweeper.places import found
+from dimsweep.sweeper.places import find_file
 
 # Of GPT-3 175B in 8 interleaved stages, counted and weighed with 8 to 2,048 micro-batches: 24 to 26
 # nodes for each layer and micro-batch, and 300 to 320 bytes for each node while it is lowered.
-_NODES, _BYTES = 25, 320
-LARGEST = 20_000_000  # nodes, of all pipeline stages together
+_NODES_PER_LAYER, _BYTES_PER_NODE = 25, 320
+MAX_NODES = 20_000_000  # nodes, of all pipeline stages together
 
 
 def check_size(layers: int, micro_batches: int = 1) -> None:
     """Raises :class:`DimsweepError` if a model of ``layers`` over ``micro_batches`` has a graph of
     more than :data:`LARGEST` nodes."""
-    nodes = layers * micro_batches * _NODES
-    if nodes <= LARGEST:
+    nodes = layers * micro_batches * _NODES_PER_LAYER
+    if nodes <= MAX_NODES:
         return
     raise DimsweepError(
-        f"its graph would have about {nodes:.2g} nodes and take {nodes * _BYTES / 1e9:.2g} GB: "
-        f"{layers} layers, {micro_batches} micro-batches in turn",
-        hint=f"at most {LARGEST:,} nodes are built: fewer layers, or a larger plan.micro_batch",
+        f"the graph of {layers} layers and {micro_batches} micro-batches in turn would have about "
+        f"{nodes:.2g} nodes and take {nodes * _BYTES_PER_NODE / 1e9:.2g} GB",
+        hint=f"at most {MAX_NODES:,} nodes are built: fewer layers, or a larger plan.micro_batch",
     )
 
 
@@ -68,7 +68,7 @@ class Layered(Workload):
     """Layers one after another; ``loop``: how communication overlaps with compute;
     ``weight_gradients_first``: a layer's, before those of its input."""
 
-    loop: Annotated[TrainingLoop, member(TrainingLoop)] = default("no_overlap")
+    loop: Annotated[TrainingLoop, member_type(TrainingLoop)] = default("no_overlap")
     weight_gradients_first: Flag = False
 
     @property
@@ -81,12 +81,12 @@ class Layered(Workload):
         """The layers, which communicate over ``groups``."""
 
     def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
-        with key("workload"):
+        with naming_key("workload"):
             return self._build(cluster)
 
     def _build(self, cluster: Cluster) -> dimsweep.engine.Workload:
         known = [*AXES, *sorted({*self.axes} - {*AXES})]
-        with key("parallel"):
+        with naming_key("parallel"):
             groups = place(self.parallel, cluster.topology.sizes, known)
         layers = self.build_layers(groups)
         for layer in layers:
@@ -113,7 +113,7 @@ class Pass(Part):
     duration: Time | None = None
     flops: Operations | None = None
     bytes: Bytes | None = None
-    collective: Annotated[CollectiveKind, member(CollectiveKind)] | None = None
+    collective: Annotated[CollectiveKind, member_type(CollectiveKind)] | None = None
     size: BytesOrNone | None = None
     group: str | None = None
 
@@ -142,7 +142,7 @@ class Layer(Part):
     """``repeat`` equal layers."""
 
     name: str
-    repeat: Annotated[Whole, Within(at_least=1, at_most=100_000)] = 1
+    repeat: Annotated[WholeNumber, KeyBounds(at_least=1, at_most=100_000)] = 1
     forward: Pass = default(Pass)
     input_grad: Pass = default(Pass)
     weight_grad: Pass = default(Pass)
@@ -167,7 +167,7 @@ class Layers(Layered):
         for i, layer in enumerate(self.layers):
             passes = []
             for name, part in layer.passes().items():
-                with key(f"layers[{i}].{name}"):
+                with naming_key(f"layers[{i}].{name}"):
                     passes.append(part.build())
             forward, input_grad, weight_grad = passes
             made = engine.Layer(layer.name, forward, input_grad, weight_grad)
@@ -181,9 +181,9 @@ class Convolution(Part):
     """Input and output channels, kernel width, measured durations."""
 
     name: str
-    inputs: Whole
-    outputs: Whole
-    kernel: Whole = 1
+    inputs: WholeNumber
+    outputs: WholeNumber
+    kernel: WholeNumber = 1
     forward: Time
     input_grad: Time
     weight_grad: Time
@@ -192,7 +192,7 @@ class Convolution(Part):
 class ConvNet(Layered):
     """A convolutional network, data parallel."""
 
-    bytes_per_value: Whole = 2
+    bytes_per_value: WholeNumber = 2
     layers: tuple[Convolution, ...] = ()
 
     def build_layers(self, groups: Mapping[str, Group]) -> list[engine.Layer]:
@@ -203,11 +203,11 @@ class ConvNet(Layered):
 class Transformer(Layered):
     """Transformer blocks from their dimensions (see engine.workload.TransformerSlice)."""
 
-    hidden: Whole
-    layers: Whole
-    batch: Whole
-    sequence: Whole
-    bytes_per_value: Whole = 2
+    hidden: WholeNumber
+    layers: WholeNumber
+    batch: WholeNumber
+    sequence: WholeNumber
+    bytes_per_value: WholeNumber = 2
     flops: ComputeRate
 
     def build_layers(self, groups: Mapping[str, Group]) -> list[engine.Layer]:
@@ -231,7 +231,7 @@ class Astra1Text(Layered):
     """An ASTRA-sim 1.0 workload file; ``groups``: the axis that each pass communicates over.  The
     parallel plan must be that of the file's header, if it has one."""
 
-    file: File
+    file: FileName
     groups: PassGroups = default(PassGroups)
 
     @property
@@ -241,4 +241,4 @@ class Astra1Text(Layered):
     def build_layers(self, groups: Mapping[str, Group]) -> list[engine.Layer]:
         degrees = {axis: group.n_members for axis, group in groups.items()}
         with naming_place("file"):
-            return read_astra1_layers(found(self.file), dict(self.groups), degrees)
+            return read_astra1_layers(find_file(self.file), dict(self.groups), degrees)

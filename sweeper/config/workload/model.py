@@ -26,15 +26,15 @@ from dimsweep.engine.workload.plan import (
 from dimsweep.sweeper.config.workload.layers import check_size
 from dimsweep.sweeper.config.workload.workload import PRECISIONS, ModelParallel, Workload
 from dimsweep.sweeper.part import (
+    KeyBounds,
     Number,
-    OneOf,
-    Parsed,
-    Whole,
-    Within,
+    ValueParser,
+    VariantParser,
+    WholeNumber,
     default,
-    key,
+    member_set_type,
     mirror,
-    some_of,
+    naming_key,
 )
 
 # A new family is one file in engine/workload/models, and one line here: model.family -> its class.
@@ -43,19 +43,19 @@ FAMILIES: Registry[type[Any]] = Registry(
     {"transformer": Transformer, "convnet": ConvNet, "dlrm": Dlrm, "gnmt": Gnmt},
 )
 AUTO = "auto"  # no more is kept in remote memory than makes the rest fit
-_MODEL = OneOf(FAMILIES, "family", "family of models")
+_MODEL = VariantParser(FAMILIES, "family", "family of models")
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "int8", "fp8", "fp8_block", "mxfp8", "nvfp4"]
 
 
-_offloads = some_of(Offload)
+_OFFLOADS = member_set_type(Offload)
 
 
-def _offload(value: Any) -> Any:
+def _parse_offload(value: Any) -> Any:
     """ "auto", or what is kept in remote memory."""
-    return value if value == AUTO else _offloads.parse(value)
+    return value if value == AUTO else _OFFLOADS.parse(value)
 
 
-Offloading = Annotated[Any, Parsed(_offload, choices=(AUTO, *Offload))]
+Offloading = Annotated[Any, ValueParser(_parse_offload, choices=(AUTO, *Offload))]
 # What a part of the configuration says in other words than the engine: bytes by precisions.
 _BYTES = ("value", "gradient_value", "gathered_value", "dispatch_value", "narrow")
 
@@ -77,7 +77,7 @@ class Plan(
     #: `training`, `prefill` (prompts), or `decode` (one more token for each sequence).
     task: Literal["training", "prefill", "decode"] = "training"
     #: Micro-batches of each replica, instead of `batch`; one of the two must be null.
-    micro_batches: Whole | None = None
+    micro_batches: WholeNumber | None = None
     #: Number format of weights, activations and products.
     precision: Precision = "bf16"
     #: Number format of gradients; by default the format of `precision`.
@@ -160,8 +160,8 @@ class Model(Workload):
     with NPUs as many times slower, makes an iteration as many times as long, and no different."""
 
     parallel: ModelParallel = default(dict)
-    scale: Annotated[Number, Within(above=0)] = 1.0
-    model: Annotated[Any, Parsed(_MODEL.parse, _MODEL.write)]
+    scale: Annotated[Number, KeyBounds(above=0)] = 1.0
+    model: Annotated[Any, ValueParser(_MODEL.parse, _MODEL.write)]
     plan: Plan = default(Plan)
 
     @property
@@ -173,32 +173,32 @@ class Model(Workload):
         return PRECISIONS[self.plan.precision].narrow
 
     def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
-        return _scaled(self._build(cluster), self.scale)
+        return _scale_communication(self._build(cluster), self.scale)
 
     def _build(self, cluster: Cluster) -> dimsweep.engine.Workload:
-        with key("workload"):
+        with naming_key("workload"):
             try:
                 mesh = DeviceMesh.place(
                     self.parallel, cluster.topology.sizes, cluster.symmetric_dims
                 )
             except InfeasibleError as error:
                 raise self._with_runnable_degrees(error, cluster) from None
-            with key("plan"):
+            with naming_key("plan"):
                 in_turn = self.plan.in_turn(mesh)
             layers = getattr(self.model, "layers", 1)  # other families have a fixed number
             check_size(layers + getattr(self.model, "mtp_layers", 0), in_turn)
             if self.plan.task != "training":
-                with key("plan"):
+                with naming_key("plan"):
                     serve = self.plan.serving(mesh)
                 return serving(self.model, serve, mesh, self.name)
-            with key("plan"):
+            with naming_key("plan"):
                 plan = self.plan.training(mesh)
             plan = replace(plan, overlap=min(npu.overlap for npu in cluster.npus.kinds))
             plan = self._offloading(plan, mesh, cluster)
             need = training_footprint(self.model, plan, mesh)
         # Before its graph is built, which takes a thousand times as long.
         check_memory(need, cluster, mesh.groups.get("pipeline"))
-        with key("workload"):
+        with naming_key("workload"):
             return training(self.model, plan, mesh, self.name)
 
     def _with_runnable_degrees(self, error: InfeasibleError, cluster: Cluster) -> InfeasibleError:
@@ -235,7 +235,7 @@ class Model(Workload):
         return spilled
 
 
-def _scaled(whole: dimsweep.engine.Workload, scale: float) -> dimsweep.engine.Workload:
+def _scale_communication(whole: dimsweep.engine.Workload, scale: float) -> dimsweep.engine.Workload:
     """The same operators, whose communication moves ``scale`` times as many bytes."""
 
     def scaled(operator: dimsweep.engine.Operator) -> dimsweep.engine.Operator:

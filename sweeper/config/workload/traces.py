@@ -8,24 +8,24 @@ from dimsweep.engine.formats import START_UNITS, read_flows, read_goal
 from dimsweep.engine.formats.chakra import read_chakra_workload, read_groups
 from dimsweep.engine.workload import FlowList, ListedFlow, flows_workload
 from dimsweep.sweeper.config.workload.workload import Workload
-from dimsweep.sweeper.part import File, Parsed, default, one_of
-from dimsweep.sweeper.places import found
+from dimsweep.sweeper.part import FileName, ValueParser, default, parse_name
+from dimsweep.sweeper.places import find_file
 
 
 class ChakraTraces(Workload):
     """Chakra execution traces: ``traces`` is PREFIX of PREFIX.<rank>.et, or one .et file for all
     ranks; ``groups`` a file of communicator groups.  Both may lie beside the studies."""
 
-    traces: File
-    groups: File | None = None
+    traces: FileName
+    groups: FileName | None = None
 
     def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
-        groups = None if self.groups is None else found(self.groups)
+        groups = None if self.groups is None else find_file(self.groups)
         with naming_place("workload.groups"):
             read_groups(groups, cluster.topology.n_npus)
         with naming_place("workload.traces"):
             return read_chakra_workload(
-                found(self.traces), groups, cluster.topology.sizes, self.name
+                find_file(self.traces), groups, cluster.topology.sizes, self.name
             )
 
 
@@ -33,7 +33,7 @@ _FIDELITIES = Fidelity.FLOW, Fidelity.PACKET
 
 
 def _start_unit(value: object) -> str:
-    return one_of(value, START_UNITS)
+    return parse_name(value, START_UNITS)
 
 
 class Flows(Workload):
@@ -41,15 +41,15 @@ class Flows(Workload):
     ``start`` the unit of starts in a connection matrix, us or ps.  The flows of a rank share its
     links."""
 
-    file: File
-    start: Annotated[str, Parsed(_start_unit, choices=START_UNITS)] = default("us")
+    file: FileName
+    start: Annotated[str, ValueParser(_start_unit, choices=START_UNITS)] = default("us")
 
     def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
         """The flows among ranks: hosts of ``network.file`` are its NPUs."""
         with naming_place("workload.file"):
-            listed = read_flows(found(self.file), self.start)
+            listed = read_flows(find_file(self.file), self.start)
             sizes = cluster.topology.sizes
-            return flows_workload(_by_rank(listed, cluster), sizes, self.name)
+            return flows_workload(_map_hosts(listed, cluster), sizes, self.name)
 
     def program(
         self, cluster: Cluster, *, fidelity: Fidelity, fold: bool, network: str | None
@@ -63,7 +63,7 @@ class Flows(Workload):
         return super().program(cluster, fidelity=fidelity, fold=fold, network=network)
 
 
-def _by_rank(listed: FlowList, cluster: Cluster) -> tuple[ListedFlow, ...]:
+def _map_hosts(listed: FlowList, cluster: Cluster) -> tuple[ListedFlow, ...]:
     """The flows, whose hosts are ranks.  Files of ns-3 have the numbers of nodes instead."""
     n, graph = cluster.topology.n_npus, cluster.network.graph
     if listed.n_hosts not in (None, n):
@@ -87,8 +87,8 @@ class Goal(Workload):
     """A schedule in GOAL, the text of LogGOPSim and ATLAHS: ``file`` has a list of sends, receives
     and calculations (ns) for each rank."""
 
-    file: File
+    file: FileName
 
     def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
         with naming_place("workload.file"):
-            return read_goal(found(self.file), cluster.topology.sizes, self.name)
+            return read_goal(find_file(self.file), cluster.topology.sizes, self.name)

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator
 import dimsweep.engine
 from dimsweep.engine import Cluster, DimsweepError, Fidelity, Program, lower, suggest_names
 from dimsweep.engine.workload import AXES
-from dimsweep.sweeper.part import Part, default, teaching
+from dimsweep.sweeper.part import Part, default, preserve_errors
 
 
 class Precision(NamedTuple):
@@ -40,8 +40,8 @@ PRECISIONS = {
 }
 
 
-@teaching
-def _degrees(parallel: Any, axes: Collection[str] = AXES) -> Any:
+@preserve_errors
+def _check_axes(parallel: Any, axes: Collection[str] = AXES) -> Any:
     """``parallel`` if all its axes are known."""
     if isinstance(parallel, Mapping):
         for axis in parallel:
@@ -52,11 +52,11 @@ def _degrees(parallel: Any, axes: Collection[str] = AXES) -> Any:
 
 
 Parallel = dict[str, Any]
-ModelParallel = Annotated[Parallel, BeforeValidator(_degrees)]
+ModelParallel = Annotated[Parallel, BeforeValidator(_check_axes)]
 
 
-@teaching
-def _named(name: str) -> str:
+@preserve_errors
+def _check_name(name: str) -> str:
     if not name.strip():
         hint = "a text with a letter in it, by which reports call the workload"
         raise DimsweepError(f"{name!r} is no name", hint=hint)
@@ -72,7 +72,7 @@ class Workload(Part):
     """
 
     kind: str
-    name: Annotated[str, AfterValidator(_named)]
+    name: Annotated[str, AfterValidator(_check_name)]
     parallel: Parallel = default(dict)
 
     @property

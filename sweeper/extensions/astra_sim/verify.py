@@ -35,7 +35,7 @@ from dimsweep.sweeper.extensions.verify.points import (
     print_json,
     within_amount,
 )
-from dimsweep.sweeper.terminal import plural, say, waiting
+from dimsweep.sweeper.terminal import format_count, print_line, showing_progress
 
 
 class _Read(BaseModel):
@@ -170,29 +170,32 @@ def command(folders: Sequence[Path], fold: bool, as_json: bool) -> int:
     compared: dict[str, list[tuple[bool, bool]]] = {}  # by section: does it agree, is it compiled
     left_out, points = 0, list[Point]()
     console = Console(stderr=as_json)
-    with waiting("simulating recorded runs", console):
+    with showing_progress("simulating recorded runs", console):
         for case in find_cases(folders or [find_recorded("astra", "FOLDERS")]):
             name = f"{case.section}/{case.folder.name}"
             if case.left_out:
                 left_out += 1
-                say(f"left out: {name}: {case.left_out}", console)
+                print_line(f"left out: {name}: {case.left_out}", console)
                 continue
             faults, compiled = _compare(case, fold)
             compared.setdefault(case.section, []).append((not faults, compiled))
             points.append(_point(case, name, faults))
             for fault in faults[:4]:
-                say(f"{name}: {fault}", console)
+                print_line(f"{name}: {fault}", console)
     if as_json:
         print_json(points)
     for section, runs in sorted(compared.items()):
         agree, n_compiled = (sum(column) for column in zip(*runs, strict=True))
-        say(
+        print_line(
             f"section {section}: {agree} of {len(runs)} cases agree, {n_compiled} compiled", console
         )
     if left_out:
-        say(f"left out: {plural(left_out, 'case')} of which ASTRA-sim recorded no cycles", console)
+        print_line(
+            f"left out: {format_count(left_out, 'case')} of which ASTRA-sim recorded no cycles",
+            console,
+        )
     agreements = [agrees for runs in compared.values() for agrees, _ in runs]
-    say(f"{sum(agreements)} of {len(agreements)} cases agree", console)
+    print_line(f"{sum(agreements)} of {len(agreements)} cases agree", console)
     return 0 if all(agreements) else 1
 
 
@@ -209,7 +212,7 @@ def _point(case: Case, name: str, faults: list[str]) -> Point:
     """A recorded run as a point: the cycles of its last rank, where all agree."""
     source = VERIFICATION.source
     if faults:
-        ranks = plural(len(case.expected()[0]), "rank")
+        ranks = format_count(len(case.expected()[0]), "rank")
         return Shape(name, f"the cycles of {ranks}", "; ".join(faults[:4]), False, source)
     last = max(case.expected()[0])
     return Value(name, last, last, within_amount(0), source, "cycles", basis="recorded")

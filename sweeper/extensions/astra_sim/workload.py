@@ -13,8 +13,8 @@ from dimsweep.engine.formats.astra_sim import (
     with_noted_groups,
 )
 from dimsweep.sweeper.config.workload.workload import Workload
-from dimsweep.sweeper.part import File, Flag, Whole
-from dimsweep.sweeper.places import found
+from dimsweep.sweeper.part import FileName, Flag, WholeNumber
+from dimsweep.sweeper.places import find_file
 
 
 class AstraSim(Workload):
@@ -22,11 +22,11 @@ class AstraSim(Workload):
     PREFIX.<rank>.et, or one .et file for all ranks; ``system`` its system.json, ``memory`` its
     memory.json, ``groups`` its comm_group.json.  The rest are options of its command line."""
 
-    traces: File
-    system: File
-    memory: File | None = None
-    groups: File | None = None
-    queues_per_dim: Whole = 1
+    traces: FileName
+    system: FileName
+    memory: FileName | None = None
+    groups: FileName | None = None
+    queues_per_dim: WholeNumber = 1
     injection_scale: float = 1.0
     rendezvous: Flag = False
     congestion_aware: Flag = False
@@ -66,12 +66,17 @@ class AstraSim(Workload):
             options = Options(
                 self.queues_per_dim, self.injection_scale, self.rendezvous, self.congestion_aware
             )
-            files = found(self.system), found(network), _file(self.memory), _file(self.groups)
+            files = (
+                find_file(self.system),
+                find_file(network),
+                _file(self.memory),
+                _file(self.groups),
+            )
             inputs = read_inputs(*files, options)
-            traces, n = found(self.traces), inputs.network.n_npus
+            traces, n = find_file(self.traces), inputs.network.n_npus
             nodes = read_ranks([traces] * n) if traces.is_file() else read_workload(traces, n)
             return lower_astra_for_sweep(*with_noted_groups(inputs, nodes), cluster)
 
 
 def _file(path: str | None) -> Path | None:
-    return None if path is None else found(path)
+    return None if path is None else find_file(path)

@@ -27,7 +27,7 @@ from dimsweep.sweeper.extensions.verify.points import (
     within_amount,
     within_share,
 )
-from dimsweep.sweeper.terminal import say, waiting
+from dimsweep.sweeper.terminal import print_line, showing_progress
 
 _PINT = 10  # its CC_MODE
 _SHARED = ("topologies.json", "scenarios.json", "base_config.json")
@@ -288,7 +288,7 @@ def compare(folder: Path, *, as_json: bool) -> int:
     console = Console(stderr=as_json)
     compared: dict[tuple[str, str], Compared] = {}
     left_out = list[str]()
-    with waiting("simulating recorded runs", console):
+    with showing_progress("simulating recorded runs", console):
         for case in read_cases(folder):
             if case.left_out:
                 left_out.append(case.left_out)
@@ -311,9 +311,11 @@ def _report(compared: dict[tuple[str, str], Compared], console: Console) -> int:
     console.print(table)
     faults = [fault for of in compared.values() for fault in of.faults]
     for fault in faults:
-        say(fault, console)
+        print_line(fault, console)
     runs, equal = (sum(getattr(of, name) for of in compared.values()) for name in ("runs", "equal"))
-    say(f"{equal} of {runs} runs are equal: every completion time, pause count and queue", console)
+    print_line(
+        f"{equal} of {runs} runs are equal: every completion time, pause count and queue", console
+    )
     return 1 if faults else 0
 
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 import click
 
 from dimsweep.sweeper.cli.overrides import overrides
-from dimsweep.sweeper.places import found
+from dimsweep.sweeper.places import find_file
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from dimsweep.engine import Cluster
     from dimsweep.engine.formats.weights import Samples
-    from dimsweep.sweeper.config.compose import Composed
+    from dimsweep.sweeper.config.compose import ComposedConfig
     from dimsweep.sweeper.config.schema import Config
     from dimsweep.sweeper.extensions.repurpose.compare import Served
 
@@ -63,19 +63,19 @@ def command(
 
     console = Console()
     composed = _composed(model, overrides, workers, samples)
-    with composed.blaming():
+    with composed.adding_sources():
         _repurpose(composed.config, workers, output, front, console)
     return 0
 
 
 def _composed(
     model: str, overrides: Sequence[str], workers: int | None, samples: str | None
-) -> "Composed":
+) -> "ComposedConfig":
     from dimsweep.sweeper.config.compose import compose
-    from dimsweep.sweeper.config.overrides import quoted
+    from dimsweep.sweeper.config.overrides import quote
 
-    words = ["workload=repurposed", f"workload.model={quoted(model)}"]
-    words += [f"workload.samples={quoted(samples)}"] if samples is not None else []
+    words = ["workload=repurposed", f"workload.model={quote(model)}"]
+    words += [f"workload.samples={quote(samples)}"] if samples is not None else []
     words += ["npu=jetson_nano", "topology=edge_switch"]
     words += [f"topology.shape=Switch({workers})"] if workers is not None else []
     return compose([*words, *overrides])
@@ -90,7 +90,7 @@ def _repurpose(
     from dimsweep.sweeper.extensions.repurpose.compare import serve
     from dimsweep.sweeper.extensions.repurpose.workload import Repurposed
     from dimsweep.sweeper.simulation.program import build_cluster
-    from dimsweep.sweeper.terminal import waiting
+    from dimsweep.sweeper.terminal import showing_progress
 
     cluster, workload = build_cluster(config), config.workload
     if not isinstance(workload, Repurposed):
@@ -98,10 +98,10 @@ def _repurpose(
     if workers not in (None, cluster.topology.n_npus):
         what = f"{cluster.topology.n_npus} NPUs, and --workers {workers}"
         raise DimsweepError(what, where="topology", hint="leave one of them out")
-    samples = None if workload.samples is None else read_samples(found(workload.samples))
+    samples = None if workload.samples is None else read_samples(find_file(workload.samples))
     trained = workload.network()
     before = None if samples is None else trained.accuracy(samples.inputs, samples.labels)
-    with waiting("restructuring", console):
+    with showing_progress("restructuring", console):
         served = [serve(config, cluster, samples, method) for method in METHODS]
     _print(served, before, f"{trained.name} on {cluster.topology.name}", console)
     if output is not None:
@@ -110,7 +110,7 @@ def _repurpose(
     if front is not None:
         if samples is None or before is None:
             raise DimsweepError("a front of accuracies needs samples", where="--front")
-        with waiting("trying penalties", console):
+        with showing_progress("trying penalties", console):
             _front(front, config, cluster, samples, before, console)
 
 
@@ -118,10 +118,10 @@ def _print(
     served: "Iterable[Served]", before: float | None, title: str, console: "Console"
 ) -> None:
     from dimsweep.engine import units
-    from dimsweep.sweeper.terminal import say, table
+    from dimsweep.sweeper.terminal import make_table, print_line
 
     trained = "" if before is None else f": {before:.2%} accurate as trained"
-    say(f"{title}{trained}", console)
+    print_line(f"{title}{trained}", console)
     head = ("method", "accuracy", "weights", "sent", "operations", "latency", "samples/s")
     rows = [
         (
@@ -135,17 +135,17 @@ def _print(
         )
         for each in served
     ]
-    console.print(table(head, rows))
+    console.print(make_table(head, rows))
 
 
 def _write(output: str, chosen: "Served", console: "Console") -> None:
     from dimsweep.engine.formats.weights import write_network
-    from dimsweep.sweeper.terminal import say
+    from dimsweep.sweeper.terminal import print_line
 
     places = chosen.restructured.placement.places
     arrays = {f"worker_of_boundary_{number}": at for number, at in enumerate(places)}
     write_network(output, chosen.restructured.network, **arrays)
-    say(
+    print_line(
         f"weights: {output} ({chosen.method}; worker_of_boundary_0 has the inputs' workers)",
         console,
     )
@@ -162,20 +162,20 @@ def _front(
     from dimsweep.sweeper.draw.canvas import kind_of
     from dimsweep.sweeper.extensions.repurpose.compare import along, at_equal_accuracy, draw_front
     from dimsweep.sweeper.output import write_file
-    from dimsweep.sweeper.terminal import say
+    from dimsweep.sweeper.terminal import print_line
 
     kind = kind_of(file, "picture")
     points = list(along(config, cluster, samples))
     best = at_equal_accuracy(points, before - TOLERANCE)
     naive = best["naive"].traffic
-    say(f"least traffic within {TOLERANCE:.1%} of the trained accuracy:", console)
+    print_line(f"least traffic within {TOLERANCE:.1%} of the trained accuracy:", console)
     _print(best.values(), None, "", console)
     ratios = [
         f"{naive / each.traffic:.1f} times less than naive by {name}"
         for name, each in best.items()
         if name != "naive" and each.traffic
     ]
-    say("; ".join(ratios), console)
+    print_line("; ".join(ratios), console)
     title = f"Accuracy and latency on {cluster.topology.name}"
     write_file(file, "the picture", draw_front(points, title, kind))
-    say(f"picture: {file}", console)
+    print_line(f"picture: {file}", console)

@@ -70,7 +70,7 @@ def along(config: Config, cluster: Cluster, samples: Samples) -> Iterator[Served
     """Every method at each of :data:`PENALTIES`; the naive one has none."""
     for method in METHODS:
         for penalty in PENALTIES if method != "naive" else PENALTIES[:1]:
-            priced = config.changed({"workload.penalty.traffic": penalty})
+            priced = config.with_values({"workload.penalty.traffic": penalty})
             yield serve(priced, cluster, samples, method)
 
 

@@ -17,14 +17,14 @@ from dimsweep.engine.workload import Amount, TrainedNetwork
 from dimsweep.sweeper.config.workload.workload import Workload
 from dimsweep.sweeper.part import (
     Bytes,
-    File,
+    FileName,
     Number,
     Part,
-    Whole,
+    WholeNumber,
     default,
-    key,
+    naming_key,
 )
-from dimsweep.sweeper.places import found
+from dimsweep.sweeper.places import find_file
 
 Method = Literal["repurpose", "direct", "magnitude", "random", "naive"]
 
@@ -32,8 +32,8 @@ Method = Literal["repurpose", "direct", "magnitude", "random", "naive"]
 class Penalties(Part):
     """See engine.extensions.repurpose.Penalty."""
 
-    traffic: Number | Whole = 3.0
-    weights: Number | Whole = 0.0
+    traffic: Number | WholeNumber = 3.0
+    weights: Number | WholeNumber = 0.0
 
 
 class Repurposed(Workload):
@@ -46,16 +46,16 @@ class Repurposed(Workload):
     batches of ``batch`` samples one behind the other, each value of ``value`` bytes.
     """
 
-    model: File
-    samples: File | None = None
-    input: tuple[Whole, ...] = ()
+    model: FileName
+    samples: FileName | None = None
+    input: tuple[WholeNumber, ...] = ()
     activation: str = "relu"
     method: Method = "repurpose"
     penalty: Penalties = default(Penalties)
-    speed: tuple[Number | Whole, ...] = ()
-    seed: Whole = 0
-    batch: Whole = 1
-    requests: Whole = 1
+    speed: tuple[Number | WholeNumber, ...] = ()
+    seed: WholeNumber = 0
+    batch: WholeNumber = 1
+    requests: WholeNumber = 1
     value: Bytes = default("4 B")
 
     @property
@@ -66,15 +66,15 @@ class Repurposed(Workload):
         """The trained network.  Raises :class:`DimsweepError` for a file that holds none."""
         with naming_place("workload.model"):
             return read_network(
-                found(self.model), input_shape=self.input, activation=self.activation
+                find_file(self.model), input_shape=self.input, activation=self.activation
             )
 
     def restructured(self, cluster: Cluster) -> Restructured:
         """The network as its workers hold it."""
         network, samples = self.network(), self.labelled()  # files before the table of all pairs
-        with key("workload"):
+        with naming_key("workload"):
             workers = workers_on(cluster.topology, self.speed)
-            with key("penalty"):
+            with naming_key("penalty"):
                 penalty = Penalty(weights=self.penalty.weights, traffic=self.penalty.traffic)
             return restructure(
                 network,
@@ -90,11 +90,11 @@ class Repurposed(Workload):
         if self.samples is None:
             return None
         with naming_place("workload.samples"):
-            return read_samples(found(self.samples))
+            return read_samples(find_file(self.samples))
 
     def serve(self, restructured: Restructured, cluster: Cluster) -> dimsweep.engine.Workload:
         """What ``cluster`` runs of a network that is restructured for it."""
-        with key("workload"):
+        with naming_key("workload"):
             return inference(
                 restructured,
                 cluster.topology.sizes,

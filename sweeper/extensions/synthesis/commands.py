@@ -31,7 +31,7 @@ from dimsweep.sweeper.cli.trace_files import (
     read_all_keys,
     read_keys,
 )
-from dimsweep.sweeper.terminal import plural, say_warnings
+from dimsweep.sweeper.terminal import format_count, print_warnings
 
 
 def read_job(source: str, keys: Mapping[str, float] | None = None) -> Job:
@@ -84,7 +84,7 @@ def learn_command(sources: Sequence[str], output: str, keys: Path | None) -> int
     jobs = [read_job(prefix, _of(prefix, given, keys)) for prefix in prefixes]
     model = learn(jobs)
     write_model(output, model)
-    print(f"{output}: {plural(len(model.parts), 'part')} of {plural(len(jobs), 'job')}")
+    print(f"{output}: {format_count(len(model.parts), 'part')} of {format_count(len(jobs), 'job')}")
     for name, values in model.keys.items():
         varied = f"{values[0]:g} to {values[-1]:g}" if len(values) > 1 else "never varied"
         print(f"  {name}: {varied}{', a degree' if name in model.degrees else ''}")
@@ -132,7 +132,7 @@ def synthesise_command(
     """
     asked = parse_keys(keys)
     made = synthesise(read_model(model), asked, seed=seed, spread=not no_spread)
-    say_warnings(made.warnings, Console(stderr=True))
+    print_warnings(made.warnings, Console(stderr=True))
     groups = write_chakra_workload(made.workload, any_cluster(made.sizes), Path(output))
     beside = f", groups: {groups}" if groups else ""
     print(f"{made.n_ranks:,} traces: {output}.<rank>.et{beside}")

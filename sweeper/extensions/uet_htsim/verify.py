@@ -32,7 +32,7 @@ from dimsweep.sweeper.extensions.verify.points import (
     within_share,
 )
 from dimsweep.sweeper.report.summary import Floats
-from dimsweep.sweeper.terminal import plural, say, table, waiting
+from dimsweep.sweeper.terminal import format_count, make_table, print_line, showing_progress
 
 _RUNS = "runs.jsonl"
 _MOST_NODES, _MOST_UPLINKS, _MOST_PACKETS = 1 << 14, 1 << 16, 2 * 10**6
@@ -251,7 +251,7 @@ def compare(folder: Path, *, as_json: bool) -> int:
     farther off than chance explains."""
     console = create_console(as_json)
     compared, left_out, compiled = list[Compared](), list[str](), set[bool]()
-    with waiting("simulating recorded runs", console):
+    with showing_progress("simulating recorded runs", console):
         for run in read_runs(folder):
             if run.experiment is None:
                 left_out.append(run.left_out)
@@ -264,10 +264,10 @@ def compare(folder: Path, *, as_json: bool) -> int:
     if as_json:
         print_json([each.point for each in compared])
     else:
-        console.print(table(_COLUMNS, [each.cells for each in compared]))
+        console.print(make_table(_COLUMNS, [each.cells for each in compared]))
         good = sum(each.point.holds for each in compared)
         near = "last within 0.1% or three deviations of ours over seeds"
-        say(f"{good} of {plural(len(compared), 'run')}: {near}; times in us", console)
+        print_line(f"{good} of {format_count(len(compared), 'run')}: {near}; times in us", console)
     return int(not all(each.point.holds for each in compared))
 
 

@@ -28,7 +28,7 @@ from dimsweep.sweeper.extensions.verify.points import (
     run_verification,
     within_share,
 )
-from dimsweep.sweeper.terminal import say, table
+from dimsweep.sweeper.terminal import make_table, print_line
 
 _SOURCE = "Yan et al., From ATOP to ZCube, SIGCOMM 2025, figure 9 as others read it"
 _TABLE = "Yan et al., From ATOP to ZCube, SIGCOMM 2025, section 3 and table 8"
@@ -66,8 +66,8 @@ def find_points(npus: int, console: Console) -> Iterator[Point]:
         (f"{step.cost / 1e6:.3f}", f"{step.mean * 1e3:.4g}", step.network.describe())
         for step in front.steps
     ]
-    console.print(table(("MUSD", "mean ms", "network"), rows, left=3))
-    say(
+    console.print(make_table(("MUSD", "mean ms", "network"), rows, left=3))
+    print_line(
         f"the front of {front.networks:,} networks of {npus:,} GPUs: {front.timed:,} were"
         f" timed, the rest excluded by formula, in {spent:,.0f} s of one core; theirs took {hours}"
         " h of 256 cores for 100,000 networks at most, without a bound",

@@ -11,7 +11,7 @@ from dimsweep.sweeper.cli.lazy import Commands, Lazy
 from dimsweep.sweeper.cli.overrides import overrides
 from dimsweep.sweeper.extensions.verify import Verification
 from dimsweep.sweeper.extensions.verify.files import StudyFiles, find_published, find_study_files
-from dimsweep.sweeper.offers import offered
+from dimsweep.sweeper.offers import find_offers
 
 if TYPE_CHECKING:
     from dimsweep.sweeper.extensions.verify.points import Findings
@@ -49,7 +49,7 @@ class _Published(Lazy):
         def run(overrides: Sequence[str], as_json: bool, picture: Path | None) -> int:
             from dimsweep.sweeper.extensions.verify.points import create_console, run_verification
             from dimsweep.sweeper.extensions.verify.published import find_points
-            from dimsweep.sweeper.terminal import say
+            from dimsweep.sweeper.terminal import print_line
 
             folders = list["Place"]()
 
@@ -58,7 +58,7 @@ class _Published(Lazy):
 
             code = run_verification(self._files.name, find, as_json=as_json, picture=picture)
             for folder in folders:
-                say(f"its rows and page: {folder}", create_console(as_json))
+                print_line(f"its rows and page: {folder}", create_console(as_json))
             return code
 
         help_text = _HELP.format(what=self._files.title)
@@ -69,12 +69,12 @@ def verifications() -> dict[str, Verification]:
     """Return the verifications of extensions, then those that installed plug-ins add, by name."""
     from dimsweep.sweeper.places import installed_plugins
 
-    found: dict[str, Verification] = offered("verification")
+    found: dict[str, Verification] = find_offers("verification")
     if installed_plugins():
         from dimsweep.sweeper.extensions.verify.registry import VERIFICATIONS
-        from dimsweep.sweeper.plugins import load
+        from dimsweep.sweeper.plugins import load_plugins
 
-        load(())
+        load_plugins(())
         found |= VERIFICATIONS
     return found
 
@@ -86,7 +86,7 @@ def list_command(as_json: bool) -> int:
     from rich.console import Console
 
     from dimsweep.sweeper.extensions.verify.points import read_lines
-    from dimsweep.sweeper.terminal import say, table
+    from dimsweep.sweeper.terminal import make_table, print_line
 
     known = dict[str, Verification]()
     for name, files in find_published().items():
@@ -102,8 +102,8 @@ def list_command(as_json: bool) -> int:
         return 0
     console = Console()
     rows = [(name, each.title, each.source) for name, each in known.items()]
-    console.print(table(("name", "what it does", "published in"), rows, left=3))
-    say("dimsweep verify NAME runs one; --help describes it", console)
+    console.print(make_table(("name", "what it does", "published in"), rows, left=3))
+    print_line("dimsweep verify NAME runs one; --help describes it", console)
     return 0
 
 

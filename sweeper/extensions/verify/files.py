@@ -71,7 +71,7 @@ class StudyFiles(NamedTuple):
 
 def find_published() -> dict[str, StudyFiles]:
     """Return the studies of studies/ that have published points, by name."""
-    files = (places.find_study(name) for name in places.study_names())
+    files = (places.find_study(name) for name in places.list_studies())
     found = {file.stem: StudyFiles(file) for file in files if file is not None}
     return {name: each for name, each in found.items() if each.points.is_file()}
 
@@ -99,7 +99,7 @@ def find_study_files(word: str) -> StudyFiles | None:
         found = StudyFiles(folder / f"{tables[0].name.removesuffix(_POINTS)}.yaml")
     elif (study := places.find_study(word)) is not None:
         found = StudyFiles(study)
-    elif places.names_file(word):
+    elif places.is_path(word):
         raise DimsweepError("no such study or folder", where=word, code="inaccessible")
     else:
         return None

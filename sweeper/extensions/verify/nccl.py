@@ -32,7 +32,7 @@ from dimsweep.sweeper.extensions.verify.points import (
     print_left_out,
     within_share,
 )
-from dimsweep.sweeper.terminal import plural, say, table, waiting
+from dimsweep.sweeper.terminal import format_count, make_table, print_line, showing_progress
 
 _LARGE = 16 * 2**20  # bytes
 AIMS = {True: 0.10, False: 0.25}  # mean error from _LARGE up, and below
@@ -196,7 +196,7 @@ def command(data: Path | None, rows: bool, as_json: bool) -> int:
     console = Console(stderr=as_json)
     found = read_rows(data or find_recorded("nccl.csv", "--data"))
     compared = [row for row in found if not row.left_out]
-    with waiting(f"simulating {plural(len(compared), 'collective')}", console):
+    with showing_progress(f"simulating {format_count(len(compared), 'collective')}", console):
         errors = {row: simulate_row(row) / row.seconds - 1 for row in compared}
     if as_json:
         print_json([_build_point(row, error) for row, error in errors.items()])
@@ -210,9 +210,7 @@ def command(data: Path | None, rows: bool, as_json: bool) -> int:
 def _build_point(row: Row, error: float) -> Value:
     """Return a row as a point; its tolerance is the aim for the mean of its size."""
 
-    name = (
-        f"{row.kind} of {row.n_bytes:,} bytes, {row.ranks} {row.gpu} on {plural(row.nodes, 'node')}"
-    )
+    name = f"{row.kind} of {row.n_bytes:,} bytes, {row.ranks} {row.gpu} on {format_count(row.nodes, 'node')}"
     measured, tolerance = row.seconds * 1e6, within_share(AIMS[row.is_large])
     return Value(name, measured, measured * (1 + error), tolerance, row.source, "us", row.note)
 
@@ -220,7 +218,7 @@ def _build_point(row: Row, error: float) -> Value:
 def _print_rows(errors: dict[Row, float], console: Console) -> None:
     columns = ("place", "op", "GPUs", "nodes", "bytes", "measured", "ours", "error")
     console.print(
-        table(
+        make_table(
             columns,
             [
                 (
@@ -249,7 +247,7 @@ def _print_table(errors: dict[Row, float], console: Console) -> None:
             cells += [f"{len(part)}", *(_format_mean_and_worst(part) if part else ("", ""))]
         lines.append((seen, gpu, kind, *cells))
     columns = ("machine", "GPU", "op", "< 16 MiB", "mean", "worst", "more", "mean", "worst")
-    console.print(table(columns, lines, left=3))
+    console.print(make_table(columns, lines, left=3))
 
 
 def _format_mean_and_worst(errors: list[float]) -> tuple[str, str]:
@@ -266,6 +264,8 @@ def _print_summary(errors: dict[Row, float], console: Console) -> int:
                 continue
             missed += fmean(part) > aim
             where = "from 16 MiB up" if large else "below"
-            words.append(f"{fmean(part):.1%} {where} (aim {aim:.0%}, {plural(len(part), 'row')})")
-        say(f"{gpu}: mean error {', '.join(words)}", console)
+            words.append(
+                f"{fmean(part):.1%} {where} (aim {aim:.0%}, {format_count(len(part), 'row')})"
+            )
+        print_line(f"{gpu}: mean error {', '.join(words)}", console)
     return int(missed > 0)

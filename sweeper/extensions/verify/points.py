@@ -18,7 +18,13 @@ from rich.console import Console
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.formats import read_table
 from dimsweep.sweeper.draw.canvas import kind_of, reduced
-from dimsweep.sweeper.terminal import plural, say, table, waiting, wide_console
+from dimsweep.sweeper.terminal import (
+    format_count,
+    make_table,
+    print_line,
+    showing_progress,
+    wide_console,
+)
 
 _HERE = Path(__file__).resolve().parents[2]
 _HOMES = (_HERE.parent / "golden", _HERE.parent / "tests" / "golden")
@@ -213,7 +219,7 @@ def print_json(points: Sequence[Point]) -> None:
 def print_left_out(reasons: Iterable[str], what: str, console: Console) -> None:
     """Print the number of cases that are left out for each reason; ``what`` names a case."""
     for why, n in Counter(reasons).items():
-        say(f"left out: {plural(n, what)}: {why}", console)
+        print_line(f"left out: {format_count(n, what)}: {why}", console)
 
 
 picture_option = click.option(
@@ -244,7 +250,7 @@ def run_verification(
     """
     kind = "" if picture is None else kind_of(picture, "--picture")  # fails before the simulation
     console = create_console(as_json)
-    with waiting(f"simulating {name}", console):
+    with showing_progress(f"simulating {name}", console):
         found = find()
     if as_json:
         print_json(found.points)
@@ -254,7 +260,7 @@ def run_verification(
         if found.draw is None:
             raise DimsweepError(f"{name} has no picture", where="--picture", code="unsupported")
         write_picture(picture, found.draw(kind), kind)
-        say(f"{picture} shows them", console)
+        print_line(f"{picture} shows them", console)
     return int(not all(point.holds for point in found.points))
 
 
@@ -278,18 +284,18 @@ def print_points(points: Sequence[Point], console: Console) -> None:
         if own:
             left = 3 if own[0].kind == "shape" else 1
             columns = _COLUMNS if left == 1 else (*_COLUMNS[:3], "", "", "verdict")
-            console.print(table(columns, [point.cells for point in own], left=left))
+            console.print(make_table(columns, [point.cells for point in own], left=left))
     for word, texts in (
         ("source", dict.fromkeys(point.source for point in points)),
         ("note", dict.fromkeys(point.note for point in points if point.note)),
     ):
         for text in texts:
-            say(f"{word}: {text}", console)
+            print_line(f"{word}: {text}", console)
     for kind, (verdict, own) in kinds.items():
         judged = [point for point in own if point.is_judged]
         if judged:
             good = sum(point.holds for point in judged)
-            say(f"{good} of {plural(len(judged), kind)} {verdict}", console)
+            print_line(f"{good} of {format_count(len(judged), kind)} {verdict}", console)
 
 
 COLUMNS = ("name", "published", "unit", "tolerance", "source", "note", "ours")

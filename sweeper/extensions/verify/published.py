@@ -46,7 +46,7 @@ from dimsweep.sweeper.questions.findings import read_report
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.run.session import run_in_ledger
-from dimsweep.sweeper.terminal import plural, say, waiting
+from dimsweep.sweeper.terminal import format_count, print_line, showing_progress
 
 ROWS = "rows"  # the table of the study itself
 _NAMED = re.compile(r"\b(?:from|join)\s+\"?([a-z_]\w*)", re.IGNORECASE)
@@ -286,8 +286,8 @@ def studies_command(as_json: bool, pictures: Path | None) -> int:
     names = list(titles)
     finding = map_in_processes(partial(_find_study_points, drawn=pictures is not None), names)
     for name in names:
-        say(f"\n{name}: {titles[name]}", console, "bold")
-        with waiting(f"simulating {name}", console):
+        print_line(f"\n{name}: {titles[name]}", console, "bold")
+        with showing_progress(f"simulating {name}", console):
             found[name], picture = next(finding)
         if not as_json:
             print_points(found[name], console)
@@ -300,8 +300,10 @@ def studies_command(as_json: bool, pictures: Path | None) -> int:
         print(json.dumps(records, indent=1))
     points = [point for name in names for point in found[name]]
     bad = [point for point in points if not point.holds]
-    n = plural(len(points), "point")
-    say(f"\n{n} of {plural(len(found), 'study')}, {len(bad)} not as published", console)
+    n = format_count(len(points), "point")
+    print_line(
+        f"\n{n} of {format_count(len(found), 'study')}, {len(bad)} not as published", console
+    )
     return int(bool(bad))
 
 

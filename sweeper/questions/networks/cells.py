@@ -22,14 +22,14 @@ from dimsweep.sweeper.questions.networks.placements import (
     TierFactors,
 )
 from dimsweep.sweeper.questions.networks.shapes import Floats, Shape
-from dimsweep.sweeper.space.plans import Row
+from dimsweep.sweeper.space.plans import PlanRow
 
 
 class CellParts(NamedTuple):
     """The parts of a cell."""
 
     #: the plan
-    row: Row
+    row: PlanRow
     place: Place
     #: number of the network among those of its shape
     network: int
@@ -41,7 +41,7 @@ class CellParts(NamedTuple):
 class Cells:
     """The cells of the plans ``rows`` on their ``places``, numbered plan by plan."""
 
-    rows: Sequence[Row]
+    rows: Sequence[PlanRow]
     places: Places
     stagings: Stagings
     _loads: dict[int, Floats] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Cells:
     def shapes(self) -> Sequence[Shape]:
         return self.places.shapes
 
-    def candidates(self, row: Row) -> Candidates:
+    def candidates(self, row: PlanRow) -> Candidates:
         return self.places.candidates(row)
 
     def locate(self, number: int) -> CellParts:

@@ -30,8 +30,8 @@ from dimsweep.sweeper.questions.networks.race import (
 from dimsweep.sweeper.questions.networks.shapes import Floats
 from dimsweep.sweeper.questions.what_if.catalogue import DesignToChange
 from dimsweep.sweeper.questions.what_if.change import resolve
-from dimsweep.sweeper.space.plans import Row
-from dimsweep.sweeper.study.ranking import NEAR, physical
+from dimsweep.sweeper.space.plans import PlanRow
+from dimsweep.sweeper.study.ranking import NEAR, merge_identical_blocks
 
 # Regions: the winner for each pair of a price and another quantity. Each value of the other
 # quantity needs a search. Its bounds and times serve all prices, which only change the loss per
@@ -172,7 +172,7 @@ def _iterate_prices(designs: Designs, best: int) -> Iterator[tuple[str, Floats]]
         return
     for name, changes in DesignToChange(planned.plan.config, planned.plan.space).changes():
         if all(key.startswith("cost.") for key in changes):
-            slopes = designs.slopes(config.changed(resolve(config, changes)))
+            slopes = designs.slopes(config.with_values(resolve(config, changes)))
             if slopes.any():
                 yield name.removesuffix(_TWICE), slopes
 
@@ -190,7 +190,7 @@ class _PriceRace(Race):
         seconds = known.simulate_seconds(known.best)
         self._own = seconds * known.factor, seconds * slope
 
-    def _factors_at(self, row: Row) -> Floats:
+    def _factors_at(self, row: PlanRow) -> Floats:
         cells = self._known.designs.cells
         return cells.places.select_networks(self._slopes, cells.candidates(row))
 
@@ -253,7 +253,7 @@ class _RivalRace(Race):
 def _is_twin(known: KnownCells, number: int) -> bool:
     """Return whether a cell is the best design under another name."""
     one, other = (known.designs.compose(each)[0] for each in (known.best, number))
-    return physical(one) == physical(other) and known.simulate_seconds(
+    return merge_identical_blocks(one) == merge_identical_blocks(other) and known.simulate_seconds(
         number
     ) == known.simulate_seconds(known.best)
 

@@ -25,13 +25,13 @@ from dimsweep.engine import (
 from dimsweep.engine.bound import EventBound, LinearSpace, Stagings, time_by_cuts, time_of
 from dimsweep.engine.workload import AXES, Amount
 from dimsweep.engine.workload.plan import training_amount
-from dimsweep.sweeper.config.compose import Composed
-from dimsweep.sweeper.config.roles import label as value_label
+from dimsweep.sweeper.config.compose import ComposedConfig
+from dimsweep.sweeper.config.roles import format_value as value_label
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.study import Networks, Plans
 from dimsweep.sweeper.ledger.record import FULL, PrunedCell
 from dimsweep.sweeper.objective import COST, OBJECTIVES, TIME, NetworkFigures, Objective
-from dimsweep.sweeper.part import written
+from dimsweep.sweeper.part import to_plain
 from dimsweep.sweeper.questions.networks.cells import CellParts, Cells
 from dimsweep.sweeper.questions.networks.placements import Longs, PlacementKey, Places
 from dimsweep.sweeper.questions.networks.shapes import (
@@ -43,8 +43,8 @@ from dimsweep.sweeper.questions.networks.shapes import (
 )
 from dimsweep.sweeper.simulation.outages import Outages
 from dimsweep.sweeper.simulation.program import build_cluster, build_program
-from dimsweep.sweeper.space.plans import Refusals, Row, check_model, reason_of, rows_of
-from dimsweep.sweeper.study.cell import CellSource, PlannedCell, describe, plan_cell
+from dimsweep.sweeper.space.plans import PlanRow, Refusals, check_model, format_reason, list_plans
+from dimsweep.sweeper.study.cell import CellSource, PlannedCell, plan_cell, record_cell
 
 MOST_CELLS = 10_000_000
 _MEMORY_PLACES = ("npu.memory", "other_npus", "memory.capacity")  # errors of a full memory
@@ -78,7 +78,7 @@ class Designs(CellSource):
     always_streams = True
 
     def __init__(
-        self, composed: Composed, like: "Designs | None" = None, part: StudyPart | None = None
+        self, composed: ComposedConfig, like: "Designs | None" = None, part: StudyPart | None = None
     ) -> None:
         self.composed, config = composed, composed.config
         check_designs(config)
@@ -101,7 +101,7 @@ class Designs(CellSource):
         rows = [
             row
             for npus in sorted({prod(shape.sizes) for shape in shapes})
-            for row in rows_of(workload, plans, npus, stagings, memory, self.refused)
+            for row in list_plans(workload, plans, npus, stagings, memory, self.refused)
         ]
         if not rows:
             raise self.refused.error("no plan is possible", "space.plan")
@@ -126,7 +126,7 @@ class Designs(CellSource):
     def __len__(self) -> int:
         return len(self.cells)
 
-    def _searched_keys(self, row: Row) -> Iterator[str]:
+    def _searched_keys(self, row: PlanRow) -> Iterator[str]:
         assert self._networks is not None
         if self._networks.tiers:
             yield from _DIMENSION_KEYS
@@ -143,7 +143,7 @@ class Designs(CellSource):
 
         Raises :class:`DimsweepError` for an invalid value, and if no plan may be below the loss.
         """
-        config = self.composed.config.changed(dict(changes))
+        config = self.composed.config.with_values(dict(changes))
         found = Designs(replace(self.composed, config=config), self)
         rows = np.flatnonzero(found.floors < below)
         if not len(rows):
@@ -185,7 +185,7 @@ class Designs(CellSource):
         """Return the lower bound of each cell of plan ``i``, in the objective's loss."""
         return self.cells.bound_loads(i) * self.loss_factors(self.cells.rows[i])
 
-    def loss_factors(self, row: Row) -> Floats:
+    def loss_factors(self, row: PlanRow) -> Floats:
         """Return the loss per second of all cells of a plan."""
         if (key := self.cells.places.placement_key(row)) not in self._known:
             candidates = self.cells.candidates(row)
@@ -225,12 +225,12 @@ class Designs(CellSource):
 
     # --- levels 2 and 3 -------------------------------------------------------------------------
 
-    def compose(self, number: int) -> tuple[dict[str, str], Composed]:
+    def compose(self, number: int) -> tuple[dict[str, str], ComposedConfig]:
         """Return a cell's coordinates and its configuration."""
         assert self._networks is not None
         where = self.cells.locate(number)
         values = self._values(where)
-        config = self.composed.config.changed({**shared_keys(self._networks), **values})
+        config = self.composed.config.with_values({**shared_keys(self._networks), **values})
         labels = {key: _label(values.get(key, "none")) for key in self.axes}
         labels |= self.part.coordinates
         if (made := self.cells.shapes[where.place.shape].generator) is not None:
@@ -240,7 +240,7 @@ class Designs(CellSource):
 
     def _values(self, where: CellParts) -> dict[str, object]:
         shape = self.cells.shapes[where.place.shape]
-        settings = {key: written(value) for key, value in where.row.settings().items()}
+        settings = {key: to_plain(value) for key, value in where.row.settings().items()}
         return {**shape.values(where.network), PARALLEL: _parallel(where), **settings}
 
     def same_program_cells(self, number: int) -> range:
@@ -279,7 +279,7 @@ class Designs(CellSource):
             Outages.from_config(cell.config, program)  # raises for too many messages
         except DimsweepError as error:
             left_out = isinstance(error, TooManyError)
-            reason = reason_of("cells are left out", error, error.where)
+            reason = format_reason("cells are left out", error, error.where)
             reason = FULL if error.where in _MEMORY_PLACES else reason
             return PrunedCell(
                 coordinates=coordinates, error=str(error), reason=reason, left_out=left_out
@@ -289,7 +289,7 @@ class Designs(CellSource):
         plan = replace(
             plan, bound=plan.objective[0].loss(self._lower_bound(where, program) * factor)
         )
-        return PlannedCell(plan, describe(plan, program, self.part.study), program)
+        return PlannedCell(plan, record_cell(plan, program, self.part.study), program)
 
     def _lower_bound(self, where: CellParts, program: Program) -> float:
         """Return levels 1 and 2: the lower bound of a program at its own bandwidths, in seconds."""

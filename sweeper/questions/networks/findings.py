@@ -15,9 +15,9 @@ from dimsweep.sweeper.report.naming import beside, label
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.summary import CellSummary
 from dimsweep.sweeper.report.words import fine_percent, seconds, usd
-from dimsweep.sweeper.study.ranking import NEAR, physical
+from dimsweep.sweeper.study.ranking import NEAR, merge_identical_blocks
 from dimsweep.sweeper.table import Column, Table, tabulate
-from dimsweep.sweeper.terminal import plural
+from dimsweep.sweeper.terminal import format_count
 
 _NOTHING = 1e-9  # a relative gap that is rounding
 _SHOWN = 6  # designs, the best one with them
@@ -39,7 +39,10 @@ class NetworksReport(Report):
         found: dict[object, CellSummary] = {}
         for cell in self.tried:
             figures = (cell.best.get(name) for name in ("time_s", "cost_usd", "memory_bytes"))
-            same = (*physical(cell.cell.coordinates).items(), tuple(map(str, figures)))
+            same = (
+                *merge_identical_blocks(cell.cell.coordinates).items(),
+                tuple(map(str, figures)),
+            )
             found.setdefault(same, cell)
         return list(found.values())
 
@@ -89,7 +92,7 @@ class NetworksReport(Report):
         next_one = proof.rival
         if next_one is None or next_one.is_open or next_one.by is None:
             return False
-        return physical(next_one.by) == physical(cell.cell.coordinates)
+        return merge_identical_blocks(next_one.by) == merge_identical_blocks(cell.cell.coordinates)
 
     def named_cells(self) -> tuple[list[str], list[tuple[CellSummary, list[str]]]]:
         """Return one name for each design: there are too many axes for a column each."""
@@ -116,12 +119,14 @@ def sentence(study: StudyRecord) -> str:
     if proof.front:
         gap = max(step.time / step.bound - 1 for step in proof.front)
         near = "" if gap < _NOTHING else sentences.BY_MORE_THAN(gap=fine_percent(gap))
-        steps = plural(len(proof.front), "step")
+        steps = format_count(len(proof.front), "step")
         return sentences.FRONT_PROVEN(near=near, steps=steps, cells=proof.cells, effort=effort)
     gap, of = study.objectives[0].gap(proof.best, proof.bound), ""
     if study.is_shared:
         gap = proof.best / proof.bound - 1
-        of = sentences.OF_WORKLOADS(workloads=plural(len(study.portfolios[0].share), "workload"))
+        of = sentences.OF_WORKLOADS(
+            workloads=format_count(len(study.portfolios[0].share), "workload")
+        )
     is_best = gap < _NOTHING
     how = sentences.THE_BEST() if is_best else sentences.WITHIN_OF_BEST(gap=fine_percent(gap))
     return sentences.BEST_OF_ALL(how=how, cells=proof.cells, of=of, effort=effort)
@@ -147,22 +152,22 @@ def trade(study: StudyRecord) -> str:
         sentences.AT_COST(time=seconds(step.time), cost=usd(step.cost))
         for step in (front[0], front[-1])
     )
-    return sentences.FRONT_GOES(first=first, last=last, steps=plural(len(front), "step"))
+    return sentences.FRONT_GOES(first=first, last=last, steps=format_count(len(front), "step"))
 
 
 def ties(objective: Objective, ordered: Sequence[CellSummary]) -> str:
     """Return how many of the simulated designs, the best one first, are as good as that one in
     practice, and whether the model could tell; empty if none is."""
     first, *others = ordered
-    best = objective.of(first.best)
-    near = [c for c in others if objective.gap(objective.of(c.best), best) <= NEAR]
+    best = objective.value(first.best)
+    near = [c for c in others if objective.gap(objective.value(c.best), best) <= NEAR]
     if not near:
         return ""
     sure = first.surely(first.best, near[0], near[0].best, objective)
     designs = sentences.NEAR_TIES(
-        designs=plural(len(near), "other simulated design"),
+        designs=format_count(len(near), "other simulated design"),
         are="is" if len(near) == 1 else "are",
-        apart=fine_percent(objective.gap(objective.of(near[0].best), best)),
+        apart=fine_percent(objective.gap(objective.value(near[0].best), best)),
     )
     told = sentences.NOT_MEASURED() if sure is None else sentences.SURE(sure=sure)
     return sentences.A_TIE(design=designs, sure=told)
@@ -357,7 +362,7 @@ def _tabulate_best(objective: Objective, ordered: Sequence[CellSummary]) -> list
     def behind(cell: CellSummary) -> str:
         if cell is first:
             return ""
-        return fine_percent(objective.gap(objective.of(cell.best), objective.of(first.best)))
+        return fine_percent(objective.gap(objective.value(cell.best), objective.value(first.best)))
 
     def cost(cell: CellSummary) -> str:
         own = cell.best.get("cost_usd")
@@ -366,7 +371,7 @@ def _tabulate_best(objective: Objective, ordered: Sequence[CellSummary]) -> list
     columns = [
         Column("design", lambda item: item[0]),
         Column("why it loses", lambda item: why(item[1], first)),
-        Column(objective.most, lambda item: objective.show(objective.of(item[1].best))),
+        Column(objective.most, lambda item: objective.show(objective.value(item[1].best))),
         Column("behind", lambda item: behind(item[1])),
         Column("time", lambda item: seconds(item[1].best["time_s"])),
         Column("cost", lambda item: cost(item[1])),

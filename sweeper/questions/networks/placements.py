@@ -28,7 +28,7 @@ from dimsweep.engine.bound import (
 from dimsweep.engine.workload import AXES
 from dimsweep.engine.workload.plan import EXPERT_REPLICAS, REPLICAS, DeviceMesh, grouped
 from dimsweep.sweeper.questions.networks.shapes import Floats, Shape
-from dimsweep.sweeper.space.plans import Degrees, Refusals, Row
+from dimsweep.sweeper.space.plans import Degrees, PlanRow, Refusals
 
 Longs = NDArray[np.int64]
 PlacementKey = tuple[Degrees, int, int]
@@ -103,7 +103,7 @@ class Places:
     _classes: dict[PlacementKey, tuple[Longs, Mapping[str, Classes]]] = field(default_factory=dict)
     _reaches: dict[TierFactors, dict[PlacementKey, Reach]] = field(default_factory=dict)
 
-    def add(self, rows: Sequence[Row]) -> None:
+    def add(self, rows: Sequence[PlanRow]) -> None:
         """Add the placements of plans."""
         n = len(self.all)
         for row in rows:
@@ -114,10 +114,10 @@ class Places:
                 self.__dict__.pop(name, None)
             self._scaled, self._delayed_tables, self._reaches = {}, {}, {}
 
-    def candidates(self, row: Row) -> Candidates:
+    def candidates(self, row: PlanRow) -> Candidates:
         return self._candidates[self.placement_key(row)]
 
-    def placement_key(self, row: Row) -> PlacementKey:
+    def placement_key(self, row: PlanRow) -> PlacementKey:
         """Return a key that is equal for plans with equal places and networks."""
         own, remote = self._memories
         return row.degrees, bisect_left(own, row.memory), bisect_left(remote, row.remote)
@@ -128,7 +128,7 @@ class Places:
         own, remote = {each.memory for each in self.shapes}, {each.remote for each in self.shapes}
         return sorted(own), sorted(remote)
 
-    def _find_candidates(self, row: Row) -> Candidates:
+    def _find_candidates(self, row: PlanRow) -> Candidates:
         """Return the distinct places of a plan's degrees on all shapes, with their networks."""
         columns, n = list[tuple[Longs, Longs, Longs]](), math.prod(row.degrees)
         for number, shape in enumerate(self.shapes):
@@ -158,7 +158,9 @@ class Places:
             return Candidates(*(np.zeros(0, dtype=np.int64) for _ in range(3)))
         return Candidates(*(np.concatenate(column) for column in zip(*columns, strict=True)))
 
-    def _mesh(self, row: Row, shape: Shape, order: tuple[str, ...]) -> DeviceMesh | DimsweepError:
+    def _mesh(
+        self, row: PlanRow, shape: Shape, order: tuple[str, ...]
+    ) -> DeviceMesh | DimsweepError:
         """Return the mesh of a plan with its axes in ``order``, or the error if it does not fit."""
         symmetric = shape.cluster.symmetric_dims
         key = (row.degrees, shape.sizes, symmetric, order)
@@ -172,7 +174,7 @@ class Places:
                 self._meshes[key] = error
         return self._meshes[key]
 
-    def reach(self, row: Row, moved: TierFactors) -> Reach:
+    def reach(self, row: PlanRow, moved: TierFactors) -> Reach:
         """Return the communication paths of a plan's cells, with the factors ``moved`` of tiers."""
         if moved not in self._reaches:
             self._reaches = {

@@ -17,7 +17,7 @@ import numpy as np
 from dimsweep.engine import DimensionOrder, DimsweepError, InfeasibleError, Program, Runner, units
 from dimsweep.engine.workload import AXES
 from dimsweep.engine.workload.models import Transformer
-from dimsweep.sweeper.config.compose import Composed
+from dimsweep.sweeper.config.compose import ComposedConfig
 from dimsweep.sweeper.config.workload.model import Model
 from dimsweep.sweeper.ledger.record import End
 from dimsweep.sweeper.questions.networks.designs import Designs
@@ -155,13 +155,13 @@ class KnownCells:
         return End(factor=factor, by=by, is_open=is_open)
 
 
-def build_feasible_program(composed: Composed) -> Program | None:
+def build_feasible_program(composed: ComposedConfig) -> Program | None:
     try:
         return build_program(composed.config)
     except InfeasibleError:
         return None
     except DimsweepError as error:
-        raise composed.blame(error) from error.__cause__
+        raise composed.add_source(error) from error.__cause__
 
 
 class _RaceEnd(NamedTuple):
@@ -378,7 +378,7 @@ class LayersMove(Move):
         if layers == self._layers:
             return MovedSpace(known, known.simulate_seconds(known.best) * known.factor)
         _, composed = known.designs.compose(known.best)
-        composed = replace(composed, config=composed.config.changed(changes))
+        composed = replace(composed, config=composed.config.with_values(changes))
         program = build_feasible_program(composed)
         own = np.inf if program is None else simulate(composed.config, program).time * known.factor
         try:
@@ -400,7 +400,7 @@ class InterruptionsMove(Move):
         assert config.reliability.npu_time is not None
         changes = {INTERRUPTIONS: f"{config.reliability.npu_time / factor} s"}
         try:
-            slope = known.best_cell_factor(known.designs.slopes(config.changed(changes)))
+            slope = known.best_cell_factor(known.designs.slopes(config.with_values(changes)))
             own = known.simulate_seconds(known.best) * (known.factor + slope)
             return MovedSpace(KnownCells(known.designs.with_changes(changes, own * REACH), 0), own)
         except InfeasibleError:

@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 
 from dimsweep.engine import InfeasibleError, TooManyError
-from dimsweep.sweeper.config.compose import Composed
+from dimsweep.sweeper.config.compose import ComposedConfig
 from dimsweep.sweeper.config.study import DEFAULT
 from dimsweep.sweeper.ledger.record import LEFT_OUT, Proof, PrunedCell, Step, StudyRecord
 from dimsweep.sweeper.questions.networks.changes import Changes, find_changes
@@ -478,7 +478,7 @@ class NetworksQuestion(AnswerQuestion):
         self._proof: Proof | None = None
 
     @classmethod
-    def from_study(cls, composed: Composed) -> Self | None:
+    def from_study(cls, composed: ComposedConfig) -> Self | None:
         """Return the question of a study that searches among networks and plans, or None."""
         space = composed.config.space
         return None if space.network is None and space.plan is None else cls(Designs(composed))

@@ -28,7 +28,7 @@ from dimsweep.engine.network.generators import Generator
 from dimsweep.sweeper.config.network import Network
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.study import Networks, NpuRange, Tier
-from dimsweep.sweeper.part import key, per_dimension, written
+from dimsweep.sweeper.part import expand_per_dimension, naming_key, to_plain
 from dimsweep.sweeper.simulation.outages import outlasted
 from dimsweep.sweeper.simulation.program import build_cluster
 from dimsweep.sweeper.space.plans import Refusals
@@ -97,8 +97,8 @@ class Shape:
         if _NPU_PRICE in self.keys:
             own = units.parse(self.keys[_NPU_PRICE], units.MONEY, zero=True)
             more = config.cost.npu / before.cost.npu if before.cost.npu else 1.0
-            config = config.changed({_NPU_PRICE: f"{own * more!r} USD"})
-        bought = config.bought(self.cluster.topology, self.cluster.network)
+            config = config.with_values({_NPU_PRICE: f"{own * more!r} USD"})
+        bought = config.purchase(self.cluster.topology, self.cluster.network)
         prices = bought.prices(), bought.watts()
         cost, power = (_amounts(each, self.bandwidth) for each in prices)
         return replace(self, cost=cost, power=power)
@@ -229,7 +229,7 @@ def _iterate_tiers(
         return
     tier = tiers[0]
     for size in _tier_sizes(tier, npus, inner):
-        if not npus.may_be_made_of(inner * size):
+        if not npus.has_multiple_of(inner * size):
             continue
         named: list[str | None] = [*_deduplicate(tier.algorithms)] or [None]
         dims = [_Dim(*each) for each in itertools.product(_deduplicate(tier.blocks), [size], named)]
@@ -264,7 +264,7 @@ def _build_shape(
     try:
         keys = _algorithm_keys(config, dims)
         whole = {**shared_keys(space), "topology.shape": text, **at_most, **keys}
-        cluster = build_cluster(config.changed(whole))
+        cluster = build_cluster(config.with_values(whole))
     except DimsweepError as error:
         refused.add("networks are left out", error, error.where, len(choices))
         return None
@@ -283,7 +283,7 @@ def _build_shape(
 
 def _algorithm_keys(config: Config, dims: Sequence[_Dim]) -> dict[str, object]:
     """Return the key of the dimensions' algorithms, or nothing if they are as configured."""
-    own = per_dimension(config.collective.algorithms, len(dims), "collective.algorithms")
+    own = expand_per_dimension(config.collective.algorithms, len(dims), "collective.algorithms")
     named = [
         _AUTO if dim.size == 1 else dim.algorithm or usual
         for dim, usual in zip(dims, own, strict=True)
@@ -331,7 +331,7 @@ def _generate_shapes(config: Config, space: Networks, refused: Refusals) -> list
                 continue
             known.add(generator)
             try:
-                with key(f"space.network.generators[{number}]"):
+                with naming_key(f"space.network.generators[{number}]"):
                     shape = _generate_shape(config, space, generator)
             except DimsweepError as error:
                 if family.given is None:
@@ -349,7 +349,7 @@ def _is_connected(network: NetworkModel) -> bool:
     """Return whether all NPUs reach each other on the degraded graph."""
     assert network.graph is not None
     try:
-        with key("network.degrade"):
+        with naming_key("network.degrade"):
             degrade_network(network.graph, network.degrade, network.placement)
     except InfeasibleError:
         return False
@@ -368,10 +368,10 @@ def _generate_shape(config: Config, space: Networks, generator: Generator) -> Sh
         "topology.bandwidth": "1 GB/s",  # the links have their own
         "topology.latency": "0 s",
         "topology.tiers": [],
-        "network.generator": written(Network(generator=generator))["generator"],
+        "network.generator": to_plain(Network(generator=generator))["generator"],
         "fidelity": "flow",
     }
-    cluster = build_cluster(config.changed(keys))
+    cluster = build_cluster(config.with_values(keys))
     assert cluster.network.graph is not None
     if (n := cluster.network.graph.n_npus) not in space.npus:
         problem = f"the network has {n:,} NPUs; the space asks for {space.npus.text}"

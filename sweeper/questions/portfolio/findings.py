@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from dimsweep.engine.bound import Weighing
-from dimsweep.sweeper.config.roles import is_plan
+from dimsweep.sweeper.config.roles import is_plan_key
 from dimsweep.sweeper.ledger.record import WORKLOAD, PortfolioRecord, StudyRecord
 from dimsweep.sweeper.ledger.rows import COMPLETE
 from dimsweep.sweeper.questions.networks.findings import NetworksReport
@@ -277,7 +277,7 @@ class NetworkSummary(PortfolioSummary):
     def _plan(self, i: int) -> str:
         """Describe the plan of a workload on the network."""
         own = self.cells[i].cell.coordinates
-        return naming.coordinates_of({key: value for key, value in own.items() if is_plan(key)})
+        return naming.coordinates_of({key: value for key, value in own.items() if is_plan_key(key)})
 
     def _alone(self, i: int) -> str:
         """Describe the network that is best for a workload alone, next to the one for all."""
@@ -291,7 +291,7 @@ class NetworkSummary(PortfolioSummary):
                 sentences.WORKLOAD_ON_NETWORK(
                     workload=self.names[i],
                     plan=self._plan(i),
-                    claim=objective.claim(objective.of(cell.best)),
+                    claim=objective.claim(objective.value(cell.best)),
                     loss=words.loss(float(self.regrets[self.best, i])),
                 )
             )
@@ -332,7 +332,7 @@ def _on_networks(
     plans = [[cells.get(n) for n in numbers] for numbers in (*entry.alone, entry.cells)]
     objective = together.objective
     losses = [
-        [math.inf if c is None else objective.loss(objective.of(c.best)) for c in own]
+        [math.inf if c is None else objective.loss(objective.value(c.best)) for c in own]
         for own in plans
     ]
     named = [next(c for c in own if c is not None).cell.coordinates for own in plans]

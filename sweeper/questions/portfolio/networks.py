@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.bound import Weighing
-from dimsweep.sweeper.config.compose import Composed, compose
-from dimsweep.sweeper.config.overrides import choice_of
+from dimsweep.sweeper.config.compose import ComposedConfig, compose
+from dimsweep.sweeper.config.overrides import format_choice
 from dimsweep.sweeper.ledger.record import WORKLOAD, PortfolioRecord, Proof, PrunedCell, StudyRecord
 from dimsweep.sweeper.questions.networks.designs import Designs, StudyPart, check_designs
 from dimsweep.sweeper.questions.networks.placements import Longs
@@ -48,10 +48,10 @@ class SharedDesigns(CellSource):
 
     always_streams = True
 
-    def __init__(self, composed: Composed, weighing: Weighing) -> None:
+    def __init__(self, composed: ComposedConfig, weighing: Weighing) -> None:
         self.composed, self.weighing, config = composed, weighing, composed.config
         self.refused = Refusals()
-        with composed.blaming():
+        with composed.adding_sources():
             check_designs(config)
             assert config.space.network is not None
             shapes = build_shapes(config, config.space.network, self.refused)
@@ -80,7 +80,7 @@ class SharedDesigns(CellSource):
         for each in self.designs:
             yield from (each.part.first + number for number in each.alternatives())
 
-    def compose(self, number: int) -> tuple[dict[str, str], Composed]:
+    def compose(self, number: int) -> tuple[dict[str, str], ComposedConfig]:
         """Return a cell's coordinates, and its configuration."""
         own, number = self._find_workload(number)
         return own.compose(number)
@@ -95,22 +95,22 @@ class SharedDesigns(CellSource):
         return own, number - own.part.first
 
 
-def _build_designs(composed: Composed, name: str, part: StudyPart) -> Designs:
+def _build_designs(composed: ComposedConfig, name: str, part: StudyPart) -> Designs:
     """Return the designs of one workload of a study."""
     kept = [word.text for word in composed.words if word.key != WORKLOAD]
-    chosen = choice_of(WORKLOAD, name)
+    chosen = format_choice(WORKLOAD, name)
     try:
         own = compose([*kept, chosen], {}, may_sweep=True)
     except DimsweepError as error:
         if error.where == chosen:  # there is no such option
             where = f"portfolio.workloads.{name}"
-            raise composed.blame(error.replace(where=where)) from None
+            raise composed.add_source(error.replace(where=where)) from None
         raise
     try:
         return Designs(own, part=part)
     except DimsweepError as error:
         named = error.replace(problem=f"{name}: {error.problem}")
-        raise own.blame(named) from error.__cause__
+        raise own.add_source(named) from error.__cause__
 
 
 class PlansOnNetworks:
@@ -394,7 +394,7 @@ class SharedNetworksQuestion(AnswerQuestion):
         self._search: SharedSearch | None = None
 
     @classmethod
-    def from_study(cls, composed: Composed) -> Self | None:
+    def from_study(cls, composed: ComposedConfig) -> Self | None:
         """Return the question of a study that searches networks for a portfolio."""
         space = composed.config.space
         if space.network is None and space.plan is None:

@@ -10,7 +10,7 @@ from dimsweep.engine import DimsweepError, Prices
 from dimsweep.engine.bound import EventBound, Portfolio, Weighing, portfolio
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.objective import Objective, follows_slopes
-from dimsweep.sweeper.part import key
+from dimsweep.sweeper.part import naming_key
 from dimsweep.sweeper.search import Slopes, Values
 from dimsweep.sweeper.space.space import Space
 
@@ -40,7 +40,7 @@ def build_weighing(config: Config) -> Weighing | None:
             hint="recheck designs in a study of one workload",
             code="unsupported",
         )
-    with key("portfolio"):
+    with naming_key("portfolio"):
         return Weighing.build(list(given.workloads.values()), given.measure, given.level)
 
 

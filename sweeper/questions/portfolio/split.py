@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.bound import EventBound, Weighing
-from dimsweep.sweeper.config.compose import Composed
+from dimsweep.sweeper.config.compose import ComposedConfig
 from dimsweep.sweeper.ledger.record import WORKLOAD, PortfolioRecord, StudyRecord
 from dimsweep.sweeper.ledger.rows import BANDWIDTH, EXTRA_ORIGINS, PORTFOLIO
 from dimsweep.sweeper.questions.portfolio.portfolio import (
@@ -114,7 +114,8 @@ class SplitPortfolioSearch(SamplerSearch):
             return ()
         self._asked.append(trials)
         return [
-            Work(cell, trials.renamed(cell.budget, PORTFOLIO), is_own=False) for cell in self._cells
+            Work(cell, trials.renumber(cell.budget, PORTFOLIO), is_own=False)
+            for cell in self._cells
         ]
 
     def tell(self, results: Sequence[Results]) -> None:
@@ -152,7 +153,7 @@ class SplitPortfolioQuestion(CellsQuestion):
         self._found = dict[int, dict[str, Any]]()
 
     @classmethod
-    def from_study(cls, composed: Composed) -> Self | None:
+    def from_study(cls, composed: ComposedConfig) -> Self | None:
         """Return the question of a study with a portfolio."""
         weighing = build_weighing(composed.config)
         if weighing is None:

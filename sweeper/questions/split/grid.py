@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from dimsweep.engine import DimsweepError, InfeasibleError
-from dimsweep.sweeper.config.compose import Composed, compose
-from dimsweep.sweeper.config.explain import refuse_unknown
-from dimsweep.sweeper.config.overrides import choice_of, is_group
-from dimsweep.sweeper.config.roles import label as value_label
+from dimsweep.sweeper.config.compose import ComposedConfig, compose
+from dimsweep.sweeper.config.explain import refuse_unknown_key
+from dimsweep.sweeper.config.overrides import format_choice, is_group
+from dimsweep.sweeper.config.roles import format_value as value_label
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.record import WORKLOAD, PrunedCell
-from dimsweep.sweeper.part import key
-from dimsweep.sweeper.study.cell import CellSource, PlannedCell, describe, plan_cell
+from dimsweep.sweeper.part import naming_key
+from dimsweep.sweeper.study.cell import CellSource, PlannedCell, plan_cell, record_cell
 
 MOST_CELLS = 1_000_000
 MAX_CHECKED_CELLS = 64  # cells, of which it is asked whether keys make a difference
@@ -32,9 +32,9 @@ def build_grid(config: Config) -> dict[str, tuple[Any, ...]]:
             where=f"grid.{WORKLOAD}",
             hint="leave it out",
         )
-    with key("grid"):
+    with naming_key("grid"):
         for axis in (name for name in config.grid if not is_group(name)):
-            refuse_unknown(axis, {k: v for k, v in config.text.items() if k != "grid"})
+            refuse_unknown_key(axis, {k: v for k, v in config.text.items() if k != "grid"})
     return {**config.grid, **({WORKLOAD: workloads} if workloads else {})}
 
 
@@ -46,7 +46,7 @@ class Grid(CellSource):
     """
 
     def __init__(
-        self, composed: Composed, axes: Mapping[str, tuple[Any, ...]], *, may_prune: bool
+        self, composed: ComposedConfig, axes: Mapping[str, tuple[Any, ...]], *, may_prune: bool
     ) -> None:
         self.composed, self.axes, self._may_prune = composed, axes, may_prune
         self._shape = tuple(map(len, axes.values()))
@@ -54,7 +54,7 @@ class Grid(CellSource):
         self._idle: list[str] | None = None
         self._looks = MAX_CHECKED_CELLS
         # Those of several values say what the grid is, which cells know.
-        self._kept = [w.text for w in composed.words if w.sweeps or w.key not in axes]
+        self._kept = [w.text for w in composed.words if w.is_sweep or w.key not in axes]
 
     def __len__(self) -> int:
         return math.prod(self._shape)
@@ -78,7 +78,7 @@ class Grid(CellSource):
             what = f"a grid of {len(self):,} cells; there may be {MOST_CELLS:,}"
             raise DimsweepError(what, where="grid", hint=hint)
 
-    def compose(self, number: int) -> tuple[dict[str, str], Composed]:
+    def compose(self, number: int) -> tuple[dict[str, str], ComposedConfig]:
         """Return a cell's coordinates, and its configuration: options of config groups as
         overrides, and then the values of other keys."""
         if not self.axes:
@@ -86,7 +86,7 @@ class Grid(CellSource):
         places = np.unravel_index(number, self._shape)
         ours = {name: self.axes[name][i] for name, i in zip(self.axes, places, strict=True)}
         chosen = {k for k, v in ours.items() if is_group(k) and not isinstance(v, Mapping)}
-        options = [choice_of(k, str(value)) for k, value in ours.items() if k in chosen]
+        options = [format_choice(k, str(value)) for k, value in ours.items() if k in chosen]
         values = {k: value for k, value in ours.items() if k not in chosen}
         label = {k: value_label(value) for k, value in ours.items()}
         state = self.composed.state
@@ -105,7 +105,7 @@ class Grid(CellSource):
         except DimsweepError as error:
             if isinstance(error, InfeasibleError) and coordinates and self._may_prune:
                 return PrunedCell(coordinates=coordinates, error=str(error))
-            raise cell.blame(error) from error.__cause__
+            raise cell.add_source(error) from error.__cause__
         self._idle = list(plan.idle) if self._idle is None else self._idle
         self._looks = max(self._looks - 1, 0)
-        return PlannedCell(plan, describe(plan, program, whole.config), program)
+        return PlannedCell(plan, record_cell(plan, program, whole.config), program)

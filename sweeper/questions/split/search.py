@@ -5,7 +5,7 @@ from typing import Self
 
 import numpy as np
 
-from dimsweep.sweeper.config.compose import Composed
+from dimsweep.sweeper.config.compose import ComposedConfig
 from dimsweep.sweeper.ledger.record import PrunedCell, StudyRecord
 from dimsweep.sweeper.ledger.rows import RECHECK
 from dimsweep.sweeper.questions.split.grid import Grid, build_grid
@@ -132,7 +132,7 @@ class CellsQuestion(AnswerQuestion):
         self._planned, self._streams = list[PlannedCell](), False
 
     @classmethod
-    def from_study(cls, composed: Composed) -> Self | None:
+    def from_study(cls, composed: ComposedConfig) -> Self | None:
         """Return the question of a study, which every study may ask."""
         return cls(Grid(composed, build_grid(composed.config), may_prune=True))
 

@@ -11,8 +11,8 @@ from dimsweep.engine.topology import parse_shape
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.overrides import is_group
 from dimsweep.sweeper.config.schema import Config, Design
-from dimsweep.sweeper.part import key
-from dimsweep.sweeper.study.kept import BANDWIDTHS, decimal
+from dimsweep.sweeper.part import naming_key
+from dimsweep.sweeper.study.kept import BANDWIDTHS, format_decimal
 
 _FACTOR = re.compile(r"x\s*(\d+(?:\.\d+)?(?:/\d+)?)")
 _QUANTITY = re.compile(r"([+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)(\s*[^\W\d_].*)")
@@ -36,7 +36,7 @@ def resolve(config: Config, changes: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for given, wanted in changes.items():
         name = re.sub(_LIST_INDEX, r".\1", given)
-        with key(given):
+        with naming_key(given):
             if name.split(".")[0] not in Design.model_fields:
                 raise DimsweepError(
                     "no design depends on this key",
@@ -44,7 +44,7 @@ def resolve(config: Config, changes: Mapping[str, Any]) -> dict[str, Any]:
                 )
             found |= _resolve_change(config, name, wanted, found)
     try:
-        same = config.changed(found) == config
+        same = config.with_values(found) == config
     except DimsweepError:  # a value that cannot be, of which the simulation says why
         same = False
     if same:
@@ -64,14 +64,14 @@ def check_keys(config: Config, changes: Mapping[str, Any]) -> None:
         if not searched.intersection(_key_prefixes(changes)):
             raise
         return
-    config.changed(found)
+    config.with_values(found)
 
 
 def _with_some_bandwidth(config: Config) -> Config:
     """Give bandwidths to a configuration whose split is searched, if it has none."""
     if config.topology.bandwidth is not None or config.topology.shape is None:
         return config
-    return config.changed({BANDWIDTHS: "1 GB/s"})
+    return config.with_values({BANDWIDTHS: "1 GB/s"})
 
 
 def _key_prefixes(changes: Mapping[str, Any]) -> set[str]:
@@ -151,4 +151,4 @@ def _multiply(value: Any, factor: Fraction) -> Any:
             f"{value!r} is no number that a factor could multiply",
             hint="give the value that it is to have",
         )
-    return f"{decimal(Fraction(quantity[1]) * factor)}{quantity[2]}"
+    return f"{format_decimal(Fraction(quantity[1]) * factor)}{quantity[2]}"

@@ -18,7 +18,7 @@ from dimsweep.sweeper.questions.what_if.change import NoChangeError, check_keys,
 from dimsweep.sweeper.run.loop import AnswerQuestion, Question, Results, Search, SweepDriver, Work
 from dimsweep.sweeper.space.trials import MARK, Setting, Trial, Trials
 from dimsweep.sweeper.study.cell import CellPlan
-from dimsweep.sweeper.study.kept import BANDWIDTHS, designed, split_of, trials_of
+from dimsweep.sweeper.study.kept import BANDWIDTHS, apply_trial, load_trials, parse_split
 
 _MAX_SCENARIOS = 8  # scenarios whose best designs are changed if the study names no changes
 
@@ -34,7 +34,7 @@ class Reference:
     @cached_property
     def config(self) -> Config:
         """The cell's configuration with the trial's settings and split."""
-        return designed(self.plan.config, self.trial)
+        return apply_trial(self.plan.config, self.trial)
 
     def changes(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Yield the changes that the study names, or those of the catalogue."""
@@ -64,7 +64,7 @@ class Reference:
     def _build_trial(self, number: int, name: str, setting: Setting) -> Trial:
         own, split = dict(setting), self.trial.bandwidth
         if split is not None and BANDWIDTHS in own:
-            split = split_of(own.pop(BANDWIDTHS))
+            split = parse_split(own.pop(BANDWIDTHS))
         mark = dict(zip(CHANGE, (name, self.key, setting.text), strict=True))
         own = {**self.trial.parameters, **own, MARK: mark}
         return Trial(number, WHAT_IF, split, Setting(own))
@@ -137,7 +137,7 @@ class WhatIfQuestion(Question):
             if cell is None or (by_default and cell.config.by_message):
                 continue
             scenarios.append(study.scenario(cell.cell.coordinates))
-            (trial,) = trials_of(cell.config, chosen.slice(i, 1))
+            (trial,) = load_trials(cell.config, chosen.slice(i, 1))
             yield Reference(cell, trial, chosen["key"][i].as_py())
         done = set(rows.filter(pc.equal(rows["origin"], BASELINE))["key"].to_pylist())
         for baseline in self._baselines:

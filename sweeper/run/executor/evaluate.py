@@ -260,7 +260,7 @@ class Evaluator:
         )
 
     def _cell_config(self, cell: int, setting: Setting) -> Config:
-        return self._cells[cell].config.changed(setting)
+        return self._cells[cell].config.with_values(setting)
 
 
 class _Prepared(NamedTuple):

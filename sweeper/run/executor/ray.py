@@ -12,7 +12,7 @@ import pyarrow as pa
 import dimsweep
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.ledger.rows import LOST, failed_row, labels
-from dimsweep.sweeper.plugins import Shipped
+from dimsweep.sweeper.plugins import PluginShipment
 from dimsweep.sweeper.run.executor import guest
 from dimsweep.sweeper.run.executor.cluster import Cluster, Node, connect
 from dimsweep.sweeper.run.executor.evaluate import Job, Outcome
@@ -88,7 +88,7 @@ class RayExecutor:
         self._cluster = connect(config)
         self._ray = self._cluster.ray
         limits = Limits(self._timeout, int(config.memory or 0))
-        plugins = Shipped({name for cell in cells for name in cell.config.plugins})
+        plugins = PluginShipment({name for cell in cells for name in cell.config.plugins})
         inside = (plugins, self.worker, (list(cells), schema, limits, luggage))
         self._arguments = _guest_arguments(self._cluster, inside)
         self._actor = self._ray.remote(num_cpus=1)(guest.Guest)

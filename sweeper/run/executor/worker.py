@@ -12,7 +12,7 @@ from typing import Self
 import pyarrow as pa
 
 from dimsweep.sweeper.ledger.rows import Cell
-from dimsweep.sweeper.places import bring, contents, found
+from dimsweep.sweeper.places import find_file, list_files, register_copies
 from dimsweep.sweeper.run.executor.evaluate import Evaluator, Job, Outcome
 from dimsweep.sweeper.run.executor.guest import digest, pack, unpack
 
@@ -42,11 +42,11 @@ class Luggage:
     def pack(cls, cells: Sequence[Cell]) -> Self:
         """Pack the files that the cells' configurations name."""
         names = sorted({name for cell in cells for name in cell.config.files().values()})
-        folders = {name: f"{i}/{found(name).name}" for i, name in enumerate(names)}
+        folders = {name: f"{i}/{find_file(name).name}" for i, name in enumerate(names)}
         files = {
             f"{i}/{file.name}": file.read_bytes()
             for i, name in enumerate(names)
-            for file in contents(name)
+            for file in list_files(name)
         }
         return cls(pack(files), f"files-{digest(files)}", folders)
 
@@ -54,7 +54,7 @@ class Luggage:
         """Make the configurations' files available on this machine."""
         if self.folders:
             folder: Path = unpack(self.archive, self.name)
-            bring({name: folder / place for name, place in self.folders.items()})
+            register_copies({name: folder / place for name, place in self.folders.items()})
 
 
 class Worker:

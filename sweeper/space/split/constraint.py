@@ -14,16 +14,16 @@ from dimsweep.engine.bound import LinearSpace
 from dimsweep.sweeper.space.split.grid import Floats, Row
 
 
-def said(bandwidth: float) -> str:
+def format_bandwidth(bandwidth: float) -> str:
     return units.format_bandwidth(float(bandwidth))
 
 
-def compared(right: float, wrong: float) -> str:
-    return f"{said(right)} ({said(abs(right - wrong))} apart)"
+def format_difference(right: float, wrong: float) -> str:
+    return f"{format_bandwidth(right)} ({format_bandwidth(abs(right - wrong))} apart)"
 
 
 @dataclass(frozen=True)
-class Linear:
+class LinearExpression:
     """coefficients . b + constant, in bytes/s."""
 
     coefficients: tuple[Fraction, ...]
@@ -36,14 +36,16 @@ class Linear:
 @dataclass(frozen=True)
 class Constraint:
     text: str
-    left: Linear
+    left: LinearExpression
     relation: str
-    right: Linear
+    right: LinearExpression
 
-    def excess(self) -> Linear:
+    def excess(self) -> LinearExpression:
         """Return the left side minus the right side."""
         pairs = zip(self.left.coefficients, self.right.coefficients, strict=True)
-        return Linear(tuple(a - b for a, b in pairs), self.left.constant - self.right.constant)
+        return LinearExpression(
+            tuple(a - b for a, b in pairs), self.left.constant - self.right.constant
+        )
 
     def row(self, step: float) -> Row:
         """Return the constraint as ``coefficients . n <= limit`` (or ==) for bandwidths of n
@@ -60,9 +62,9 @@ class Constraint:
         broken = {"<=": left - right, ">=": right - left, "==": abs(left - right)}[self.relation]
         if broken > tolerance * max(1.0, *(abs(float(c)) for c in self.excess().coefficients)):
             raise DimsweepError(
-                f"{self.text!r} does not hold: its left side is {said(left)}",
+                f"{self.text!r} does not hold: its left side is {format_bandwidth(left)}",
                 where=where,
-                hint=f"its right side is {compared(right, left)}",
+                hint=f"its right side is {format_difference(right, left)}",
             )
 
 
@@ -94,17 +96,17 @@ def parse_constraint(text: str, index: int, n_dims: int) -> Constraint:
         raise error.with_prefix(f"constraints[{index}]") from error
 
 
-def _parse_side(side: str, text: str, n_dims: int) -> Linear:
+def _parse_side(side: str, text: str, n_dims: int) -> LinearExpression:
     coefficients, constant = [Fraction(0)] * n_dims, Fraction(0)
     position = 0
     while position < len(side) or position == 0:
         term = _TERM.match(side, position)
         if term is None:
-            raise _unreadable(side[position:].strip(), text)
+            raise _term_error(side[position:].strip(), text)
         position = term.end()
         sign = -1 if term["sign"] == "-" else 1
         if term["dimension"] is None:
-            constant += sign * _constant(term["number"], term["unit"], text)
+            constant += sign * _parse_constant(term["number"], term["unit"], text)
         elif int(term["dimension"]) < n_dims:
             coefficients[int(term["dimension"])] += sign * Fraction(term["factor"] or 1)
         else:
@@ -112,10 +114,10 @@ def _parse_side(side: str, text: str, n_dims: int) -> Linear:
                 f"{text!r} names b{term['dimension']}, but there are {n_dims} dimensions",
                 hint=f"they are b0 to b{n_dims - 1}",
             )
-    return Linear(tuple(coefficients), constant)
+    return LinearExpression(tuple(coefficients), constant)
 
 
-def _constant(number: str, unit: str | None, text: str) -> Fraction:
+def _parse_constant(number: str, unit: str | None, text: str) -> Fraction:
     if unit is None and float(number) == 0:
         return Fraction(0)
     if unit is None:
@@ -129,7 +131,7 @@ def _constant(number: str, unit: str | None, text: str) -> Fraction:
         raise error.replace(problem=f"{text!r}: {error.problem}", where="") from error
 
 
-def _unreadable(rest: str, text: str) -> DimsweepError:
+def _term_error(rest: str, text: str) -> DimsweepError:
     if re.search(r"b\d+\s*[*/]\s*b\d+", rest):
         return DimsweepError(
             f"{text!r} is not linear: it multiplies or divides two bandwidths", hint=_FORM
@@ -137,7 +139,7 @@ def _unreadable(rest: str, text: str) -> DimsweepError:
     return DimsweepError(f"{text!r}: cannot read {rest!r}", hint=_FORM)
 
 
-usd = units.format_money
+format_usd = units.format_money
 
 _UNITS = 2**44  # of the limit, in which prices are rounded up
 _NOISE = 1e-9
@@ -162,15 +164,15 @@ class Spending:
     def rule(self) -> tuple[str, Floats, str, float]:
         """Return the budget as a rule of a LinearSpace: in bandwidths at the mean price."""
         mean = float(self.prices.mean())
-        return f"cost <= {usd(self.limit)}", self.prices / mean, "<=", self.limit / mean
+        return f"cost <= {format_usd(self.limit)}", self.prices / mean, "<=", self.limit / mean
 
     def check_minima(self, low: Floats, step: float) -> None:
         """Raise unless it buys the minima (D,), according to :meth:`row`."""
         row, most = self.row(step)
         if float(np.dot(row, low / step)) > most:
             raise DimsweepError(
-                f"the minima cost {usd(float(self.prices @ low))}, which is more than there is for "
-                f"bandwidth, {usd(self.limit)}",
+                f"the minima cost {format_usd(float(self.prices @ low))}; "
+                f"{format_usd(self.limit)} are available for bandwidth",
                 where="cost",
             )
 
@@ -179,16 +181,16 @@ class Spending:
         cost = float(self.prices @ np.asarray(bandwidth))
         if cost > self.limit * (1 + _NOISE):
             raise DimsweepError(
-                f"the bandwidths cost {usd(cost)}",
+                f"the bandwidths cost {format_usd(cost)}",
                 where="cost",
-                hint=f"there are {usd(self.limit)} for bandwidth",
+                hint=f"there are {format_usd(self.limit)} for bandwidth",
             )
 
 
 Rule = tuple[str, Floats, str, float]  # of a LinearSpace: its text, coefficients, relation, limit
 
 
-class Budgeted(ABC):
+class BudgetedSpace(ABC):
     """Splits whose bandwidths add up to a total (bytes/s), or cost a sum of money, or neither."""
 
     n_free: int

@@ -138,11 +138,13 @@ class IntegerGrid:
         self, n_dims: int, equalities: Sequence[Row], rows: Sequence[Row], budget: Row | None = None
     ) -> None:
         rows = rows if budget is None else [*rows, budget]
-        self._points = _points(n_dims, equalities, rows)
-        hull, self.free = _hull(self._points)
+        self._points = _solve_rules(n_dims, equalities, rows)
+        hull, self.free = _affine_hull(self._points)
         self.sharers = _sharers(hull, self.free, budget)
-        self._shadows = [_onto(self._points, self.free[: i + 1]) for i in range(len(self.free))]
-        self._rows = [*rows, *equalities, *_negative(equalities)]
+        self._shadows = [
+            _project_points(self._points, self.free[: i + 1]) for i in range(len(self.free))
+        ]
+        self._rows = [*rows, *equalities, *_negate(equalities)]
         self._bounds = self._all_bounds()
 
     @property
@@ -266,7 +268,7 @@ class IntegerGrid:
         for d in range(n_dims):
             free = [f for f in self.free if f < d or d not in self.free]
             kept = sorted([*free, d])
-            shadow = _onto(self._points, kept)
+            shadow = _project_points(self._points, kept)
             found.append(Bounds.from_points(shadow, kept.index(d), [largest[k] for k in kept]))
         return found
 
@@ -274,18 +276,18 @@ class IntegerGrid:
         return all(_dot(row, x) <= limit for row, limit in self._rows)
 
 
-def extent(
+def find_range(
     objective: Sequence[Fraction], equalities: Sequence[Row], rows: Sequence[Row]
 ) -> tuple[float, float]:
     """Return the least and the greatest value of objective . x over the integer points."""
     scale = math.lcm(*(weight.denominator for weight in objective))
-    points = _points(len(objective), equalities, rows)
+    points = _solve_rules(len(objective), equalities, rows)
     total = _sum([int(weight * scale) for weight in objective])
     aff = isl.Aff(f"{{ [{_names(len(objective))}] -> [{total}] }}")
     return points.min_val(aff).to_python() / scale, points.max_val(aff).to_python() / scale
 
 
-def _points(n_dims: int, equalities: Sequence[Row], rows: Sequence[Row]) -> isl.Set:
+def _solve_rules(n_dims: int, equalities: Sequence[Row], rows: Sequence[Row]) -> isl.Set:
     """Return the integer points that obey the rules. Raises EmptyError."""
     rules = [f"{_sum(row)} = {limit}" for row, limit in equalities]
     rules += [f"{_sum(row)} <= {limit}" for row, limit in rows]
@@ -303,7 +305,7 @@ def _sum(coefficients: Sequence[int]) -> str:
     return " + ".join(f"{c}*x{d}" for d, c in enumerate(coefficients) if c) or "0"
 
 
-def _onto(points: isl.Set, kept: Sequence[int]) -> isl.Set:
+def _project_points(points: isl.Set, kept: Sequence[int]) -> isl.Set:
     """Return the projection of points onto some of their dimensions."""
     for d in reversed(range(points.dim(_SET))):
         if d not in kept:
@@ -311,13 +313,13 @@ def _onto(points: isl.Set, kept: Sequence[int]) -> isl.Set:
     return points
 
 
-def _hull(points: isl.Set) -> tuple[list[Row], list[int]]:
+def _affine_hull(points: isl.Set) -> tuple[list[Row], list[int]]:
     """Return the equalities that hold at all points, with a limit of zero, and the dimensions that
     they leave free when the earlier ones are given."""
     n_dims = points.dim(_SET)
     equal: list[list[Row]] = [[]]
     for n in range(1, n_dims + 1):
-        hull = _onto(points, range(n)).affine_hull().remove_divs()
+        hull = _project_points(points, range(n)).affine_hull().remove_divs()
         rules = [rule for rule in hull.get_constraints() if rule.is_equality()]
         equal.append([(_coefficients(rule, n), 0) for rule in rules])
     return equal[-1], [d for d in range(n_dims) if len(equal[d]) == len(equal[d + 1])]
@@ -349,7 +351,7 @@ def _coordinates(point: isl.Point) -> Point:
     return tuple(point.get_coordinate_val(_SET, d).to_python() for d in range(n_dims))
 
 
-def _negative(rows: Sequence[Row]) -> list[Row]:
+def _negate(rows: Sequence[Row]) -> list[Row]:
     """Return the same rows as lower limits."""
     return [(tuple(-c for c in row), -limit) for row, limit in rows]
 

@@ -7,14 +7,20 @@ import numpy as np
 
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.bound import LinearSpace
-from dimsweep.sweeper.space.split.constraint import Budgeted, Rule, Spending, parse_constraint, said
+from dimsweep.sweeper.space.split.constraint import (
+    BudgetedSpace,
+    Rule,
+    Spending,
+    format_bandwidth,
+    parse_constraint,
+)
 from dimsweep.sweeper.space.split.grid import Floats
 
 _MOST = 100_000  # splits
 _NOISE = 1e-9
 
 
-class PartsSpace(Budgeted):
+class PartsSpace(BudgetedSpace):
     """The splits whose every bandwidth is one that is ``sold`` for its dimension, as a unit cube.
 
     It does what :class:`SplitSpace` does, but budgets are limits here: bandwidths add up to
@@ -45,7 +51,7 @@ class PartsSpace(Budgeted):
                 raise DimsweepError(
                     f"no part for b{d} is between its minimum and its maximum",
                     where="parts",
-                    hint=f"there are {', '.join(map(said, bandwidths))}",
+                    hint=f"there are {', '.join(map(format_bandwidth, bandwidths))}",
                 )
         kept = [
             [each for each in bandwidths if low <= each <= high]
@@ -110,7 +116,9 @@ class PartsSpace(Budgeted):
         """Return all bandwidths between the slowest and the fastest parts within the rules."""
         n, rules = self._rows.shape[1], list[Rule]()
         if self._total is not None:
-            rules.append((f"total <= {said(self._total)}", np.ones(n), "<=", self._total))
+            rules.append(
+                (f"total <= {format_bandwidth(self._total)}", np.ones(n), "<=", self._total)
+            )
         if self._spending is not None:
             rules.append(self._spending.rule())
         rules += self._in_text()
@@ -122,17 +130,20 @@ class PartsSpace(Budgeted):
         if (broken := self._broken(b)) is not None:
             raise broken
         if not (np.abs(self._rows - b) <= _NOISE * b).all(axis=1).any():
+            given, nearest = (
+                ", ".join(map(format_bandwidth, each.tolist())) for each in (b, self.nearest(b))
+            )
             raise DimsweepError(
-                f"no parts have {', '.join(map(said, b.tolist()))}",
-                where="parts",
-                hint=f"the nearest have {', '.join(map(said, self.nearest(b).tolist()))}",
+                f"no parts have {given}", where="parts", hint=f"the nearest parts have {nearest}"
             )
 
     def _broken(self, b: Floats) -> DimsweepError | None:
         """Return the first rule that a split breaks, or None."""
         if self._total is not None and b.sum() > self._total * (1 + _NOISE):
-            hint = f"the total is {said(self._total)}"
-            return DimsweepError(f"they add up to {said(b.sum())}", where="total", hint=hint)
+            hint = f"the total is {format_bandwidth(self._total)}"
+            return DimsweepError(
+                f"they add up to {format_bandwidth(b.sum())}", where="total", hint=hint
+            )
         try:
             if self._spending is not None:
                 self._spending.check(b)

@@ -18,13 +18,13 @@ import numpy as np
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.bound import LinearSpace
 from dimsweep.sweeper.space.split.constraint import (
-    Budgeted,
+    BudgetedSpace,
     Constraint,
     Rule,
     Spending,
-    compared,
+    format_bandwidth,
+    format_difference,
     parse_constraint,
-    said,
 )
 from dimsweep.sweeper.space.split.grid import (
     EmptyError,
@@ -33,11 +33,11 @@ from dimsweep.sweeper.space.split.grid import (
     Integers,
     Point,
     Row,
-    extent,
+    find_range,
 )
 
 
-class SplitSpace(Budgeted):
+class SplitSpace(BudgetedSpace):
     """The feasible splits of a total bandwidth over ``n_dims`` dimensions, as a unit cube.
 
     ``total``: what the bandwidths add up to, in bytes/s; None leaves each free in its own range.
@@ -136,7 +136,9 @@ class SplitSpace(Budgeted):
         rules = list[Rule]()
         if self._total is not None:
             total = round(self._total / self._step) * self._step
-            rules.append((f"total == {said(total)}", np.ones(len(self._minimum)), "==", total))
+            rules.append(
+                (f"total == {format_bandwidth(total)}", np.ones(len(self._minimum)), "==", total)
+            )
         if self._spending is not None:
             rules.append(self._spending.rule())
         rules += self._in_text()
@@ -154,15 +156,15 @@ class SplitSpace(Budgeted):
         for name, bounds, sign in (("min", self._minimum, -1), ("max", self._maximum, 1)):
             for i in np.flatnonzero(sign * (b - bounds) > tolerance)[:1]:
                 raise DimsweepError(
-                    f"b{i} is {said(b[i])}",
+                    f"b{i} is {format_bandwidth(b[i])}",
                     where=name,
-                    hint=f"its {name}imum is {compared(bounds[i], b[i])}",
+                    hint=f"its {name}imum is {format_difference(bounds[i], b[i])}",
                 )
         if self._total is not None and abs(b.sum() - self._total) > tolerance:
             raise DimsweepError(
-                f"the bandwidths add up to {said(b.sum())}",
+                f"the bandwidths add up to {format_bandwidth(b.sum())}",
                 where="total",
-                hint=f"the total is {compared(self._total, b.sum())}",
+                hint=f"the total is {format_difference(self._total, b.sum())}",
             )
         if self._spending is not None:
             self._spending.check(b)
@@ -240,7 +242,7 @@ class SplitSpace(Budgeted):
             rows.append(self._spending.row(self._step))
         low, high = (
             bound * self._step + float(excess.constant)
-            for bound in extent(excess.coefficients, equalities, rows)
+            for bound in find_range(excess.coefficients, equalities, rows)
         )
         noise = 1e-6 * self._step
         if (low <= noise or constraint.relation == ">=") and (
@@ -248,11 +250,15 @@ class SplitSpace(Budgeted):
         ):
             return DimsweepError(
                 f"{constraint.text!r} leaves no split, or hardly any, on the grid of "
-                f"{said(self._step)}",
+                f"{format_bandwidth(self._step)}",
                 where=where,
                 hint="use multiples of the step in it, or a finer step",
             )
-        span = f"from {said(low)} to {said(high)}" if high - low > noise else said(low)
+        span = (
+            f"from {format_bandwidth(low)} to {format_bandwidth(high)}"
+            if high - low > noise
+            else format_bandwidth(low)
+        )
         return DimsweepError(
             f"{constraint.text!r} cannot hold together with the rules before it",
             where=where,
@@ -285,7 +291,8 @@ def _check_numbers(
             )
         if not low <= high:
             raise DimsweepError(
-                f"the minimum of b{i}, {said(low)}, is more than its maximum, {said(high)}",
+                f"the minimum of b{i}, {format_bandwidth(low)}, is more than its maximum, "
+                f"{format_bandwidth(high)}",
                 where="min",
             )
         if total is None and high == math.inf:
@@ -312,9 +319,10 @@ def _box_in_steps(
     high = [math.floor(min(round(bound / step, 6), whole)) for bound in maximum]
     if total is not None and whole != round(whole):
         raise DimsweepError(
-            f"the total {said(total)} is not a multiple of the step {said(step)}",
+            f"the total {format_bandwidth(total)} is not a multiple of the step "
+            f"{format_bandwidth(step)}",
             where="total",
-            hint=f"the nearest is {said(max(1, round(whole)) * step)}",
+            hint=f"the nearest is {format_bandwidth(max(1, round(whole)) * step)}",
         )
     if max(high) >= 2**53:
         raise DimsweepError(
@@ -325,7 +333,7 @@ def _box_in_steps(
     for i, (first, last) in enumerate(zip(low, high, strict=True)):
         if first > last:
             raise DimsweepError(
-                f"no multiple of the step {said(step)} lies between the minimum "
+                f"no multiple of the step {format_bandwidth(step)} lies between the minimum "
                 f"and the maximum of b{i}",
                 where="min",
             )
@@ -334,8 +342,9 @@ def _box_in_steps(
             if gap > 0:
                 relation = "more" if name == "min" else "less"
                 raise DimsweepError(
-                    f"the {name}ima, on the grid, add up to {said(sum(steps) * step)}: "
-                    f"{said(gap * step)} {relation} than the total {said(total)}",
+                    f"the {name}ima, on the grid, add up to {format_bandwidth(sum(steps) * step)}: "
+                    f"{format_bandwidth(gap * step)} {relation} than the total "
+                    f"{format_bandwidth(total)}",
                     where=name,
                 )
     return low, high

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import dimsweep
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.config.catalogue import catalogue
+from dimsweep.sweeper.config.catalogue import load_catalogue
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.plugins import forget_all
+from dimsweep.sweeper.plugins import unload_plugins
 from dimsweep.sweeper.questions.plan import plan_study
 from tests.faults.doors.door import Files, command, door
 from tests.faults.doors.formats import ON_A_RING
@@ -187,11 +187,11 @@ parts:
 
 @door(good=lambda: {"conf/parts.yaml": PARTS.encode()})
 def a_catalogue_of_parts() -> None:
-    catalogue.cache_clear()
+    load_catalogue.cache_clear()
     try:
-        catalogue()
+        load_catalogue()
     finally:
-        catalogue.cache_clear()
+        load_catalogue.cache_clear()
 
 
 @door("show SHOWN", good=lambda: {"conf/npu/mine.yaml": NPU.encode()})
@@ -204,7 +204,7 @@ def a_plug_in() -> None:
     try:
         command("show", "plugins=[mine.py]")
     finally:
-        forget_all()
+        unload_plugins()
 
 
 @door(good=lambda: {"names.txt": b"json"})
@@ -217,7 +217,7 @@ def a_module_as_a_plug_in() -> None:
         if "registers nothing" not in str(error):
             raise
     finally:
-        forget_all()
+        unload_plugins()
 
 
 WORDS = """\

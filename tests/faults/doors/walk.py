@@ -15,7 +15,7 @@ import dimsweep
 from dimsweep.sweeper.cli.main import dimsweep as commands
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload import KINDS
-from dimsweep.sweeper.part import File, Part
+from dimsweep.sweeper.part import FileName, Part
 
 # Calls by which a function reads a file, or takes apart a text that came from one.
 _CALLS = {
@@ -59,7 +59,7 @@ def _files(part: type[Part], place: str) -> Iterator[str]:
     for name, field in part.model_fields.items():
         at, kinds = f"{place}.{name}".removeprefix("."), get_args(field.annotation)
         marks = [*field.metadata, *(mark for kind in kinds for mark in get_args(kind))]
-        if any(isinstance(mark, type(get_args(File)[1])) for mark in marks):
+        if any(isinstance(mark, type(get_args(FileName)[1])) for mark in marks):
             yield at
         for kind in (field.annotation, *kinds):
             if isinstance(kind, type) and issubclass(kind, Part):

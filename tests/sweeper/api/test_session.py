@@ -18,7 +18,12 @@ from dimsweep.sweeper.ledger.ledger import Ledger
 from dimsweep.sweeper.run.executor.evaluate import Evaluator, Job, Outcome
 from dimsweep.sweeper.search import SAMPLERS
 from dimsweep.sweeper.search.optuna_sampler import TpeSampler
-from dimsweep.sweeper.space.design import coordinates, encoded, of_trial, read_design
+from dimsweep.sweeper.space.design import (
+    coordinate_names,
+    design_from_trial,
+    encode_split,
+    read_design,
+)
 from dimsweep.sweeper.space.space import Choice, Range, Space
 from dimsweep.sweeper.space.split import SplitSpace
 from tests.support.examples import examples
@@ -285,13 +290,13 @@ OTHERS = {"size": "2.0 MB", "chunks": 2, "order": "themis"}
 def test_a_design_is_what_it_is_written_as(
     unit: list[float], size: float, chunks: int, order: Any
 ) -> None:
-    names = coordinates(SPACE)
+    names = coordinate_names(SPACE)
     given = dict(zip(names, unit, strict=True)) | {"size": size, "chunks": chunks, "order": order}
     trial = read_design(SPACE, given)
     assert SPACE.split is not None and trial.bandwidth is not None
     SPACE.split.check(np.array(trial.bandwidth))
-    assert read_design(SPACE, of_trial(trial)) == trial
-    again = {**encoded(SPACE, trial), **trial.parameters}
+    assert read_design(SPACE, design_from_trial(trial)) == trial
+    again = {**encode_split(SPACE, trial), **trial.parameters}
     assert read_design(SPACE, again) == trial
     written, size_unit = str(trial.parameters["size"]).split()
     assert size_unit == "MB" and abs(float(written) - size) <= 0.25 + 1e-9

@@ -53,7 +53,7 @@ NCCL = "op,gpus,nodes,bytes,time_us"
 def machine(config: Config) -> Config:
     parameters = list_parameters(config)
     at = np.array([TRUTH.get(each.name, 0.0) for each in parameters])
-    return config.changed(compute_settings(config, parameters, at))
+    return config.with_values(compute_settings(config, parameters, at))
 
 
 @pytest.fixture
@@ -134,7 +134,8 @@ def test_three_iterations_are_useful_and_a_wrong_one_is_named(
     errors = {}
     for name, at in (("before", np.zeros(len(done.parameters))), ("after", done.posterior.mean)):
         told = [
-            each.config.changed(compute_settings(each.config, done.parameters, at)) for each in rest
+            each.config.with_values(compute_settings(each.config, done.parameters, at))
+            for each in rest
         ]
         errors[name] = np.mean(
             [abs(simulate(c).time / each.value - 1) for c, each in zip(told, rest, strict=True)]
@@ -216,7 +217,7 @@ def test_a_folder_of_measure_is_read(tmp_path: Path) -> None:
     rate = float(config.npu.memory_bandwidth) * config.npu.memory_efficiency
     assert memory.predict(config) == pytest.approx(6 * 8192**2 / rate)
     product = next(each for each in found if each.kind == "product")
-    slow = config.changed({"npu.efficiency": 0.455})
+    slow = config.with_values({"npu.efficiency": 0.455})
     assert product.predict(slow) == pytest.approx(2 * product.predict(config))
 
 

@@ -27,7 +27,7 @@ from dimsweep.sweeper.ledger.record import read_record
 from dimsweep.sweeper.ledger.stored import load
 from dimsweep.sweeper.run.executor import cluster
 from dimsweep.sweeper.run.loop import StudyPlan
-from dimsweep.sweeper.search.optuna_sampler import _made
+from dimsweep.sweeper.search.optuna_sampler import _build_sampler
 from tests.engine.formats.test_weights import onnx_model, state_dict
 from tests.faults.doors.formats import GRAPHML, HOST, LINKS, some_safetensors
 from tests.support.studies import SMALL, run
@@ -70,7 +70,7 @@ def configuration() -> Use:
     compose(SMALL)  # so that Hydra has found its plugins
     composition._compose_options.cache_clear()
     composition._families.clear()
-    options._pickled.cache_clear()
+    options._read_pickled.cache_clear()
     return lambda: compose(SMALL)
 
 
@@ -79,7 +79,7 @@ def sampler() -> Use:
 
     search = SimpleNamespace(seed=1, options={"n_startup_trials": 3})
     task: Any = SimpleNamespace(name="tpe", search=search)
-    return lambda: _made(optuna.samplers.TPESampler, task)
+    return lambda: _build_sampler(optuna.samplers.TPESampler, task)
 
 
 def ray() -> Use:

@@ -9,7 +9,7 @@ import yaml
 
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.places import homes, search_also
+from dimsweep.sweeper.places import list_folders, set_extra_folders
 
 OWN = """\
 defaults: [kind/layers, _self_]
@@ -31,7 +31,7 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (there / group / f"{name}.yaml").write_text(text)
     monkeypatch.chdir(here)
     yield there
-    search_also(())
+    set_extra_folders(())
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -131,9 +131,9 @@ def test_a_study_there_is_swept_and_each_of_its_cells_composed(
     sweep = ["sweep", "-m", "-cd", str(there), "mine", "workload=own,gpt3_libra"]
     assert "2 trials simulated" in said(capsys, *sweep, "collective.chunks=4", "what_if=null")
     assert (Path("results") / "mine" / "study.json").is_file()
-    assert homes("conf")[-1] == there.resolve()
+    assert list_folders("conf")[-1] == there.resolve()
     compose([])
-    assert there.resolve() not in homes("conf")
+    assert there.resolve() not in list_folders("conf")
 
 
 def test_ones_own_files_and_the_installed_ones_go_before(

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from dimsweep.sweeper.cli.progress import progress_bar
 from dimsweep.sweeper.run.loop import Progress, StudyPlan
-from dimsweep.sweeper.search import reason
+from dimsweep.sweeper.search import explain_choice
 
 Small = Callable[..., StudyPlan]
 
@@ -80,12 +80,12 @@ def test_auto_says_why_it_hands_over(small: Small) -> None:
     for trials, told in ((1000, False), (1001, True)):
         plan = small(f"budget.trials={trials}", "collective.chunks=1")
         (cell,) = plan.study.cells
-        assert bool(reason(plan.config, cell.sampler, cell.trials)) == told
-    assert reason(small("search=random").config, "random", 40) is None
+        assert bool(explain_choice(plan.config, cell.sampler, cell.trials)) == told
+    assert explain_choice(small("search=random").config, "random", 40) is None
 
 
 def test_a_grid_says_that_it_is_cut(small: Small) -> None:
     for step, told in (("50 GB/s", False), ("1 GB/s", True)):
         plan = small("search=grid", "budget.trials=200", f"space.bandwidth.step={step}")
         (cell,) = plan.study.cells
-        assert bool(reason(plan.config, cell.sampler, cell.trials)) == told
+        assert bool(explain_choice(plan.config, cell.sampler, cell.trials)) == told

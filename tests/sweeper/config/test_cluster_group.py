@@ -7,16 +7,16 @@ import pytest
 
 from dimsweep.engine import DimsweepError, Result, run_one
 from dimsweep.sweeper.cli.main import main
-from dimsweep.sweeper.config.complete import completions
-from dimsweep.sweeper.config.compose import Composed, compose
-from dimsweep.sweeper.places import groups, homes
+from dimsweep.sweeper.config.complete import complete_override
+from dimsweep.sweeper.config.compose import ComposedConfig, compose
+from dimsweep.sweeper.places import list_folders, list_groups
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.simulation.program import build_program
-from dimsweep.sweeper.study.rules import unlike_parts
+from dimsweep.sweeper.study.rules import machine_warnings
 
 PARTS = ("topology", "npu", "memory", "network", "cost", "collective")
 SMALL = ("workload=llama3_8b", "workload.model.layers=2")
-MACHINES = groups()["cluster"]
+MACHINES = list_groups()["cluster"]
 NODE = {"gb200_nvl72": 72, "gb300_nvl72": 72, "trainium2": 16} | dict.fromkeys(
     ("alps", "tpu_v4", "tpu_v5p", "tpu_v7"), 4
 )
@@ -31,12 +31,12 @@ def seconds(*overrides: str) -> float:
 def test_a_machine_sets_all_its_parts_with_a_source_for_each(name: str) -> None:
     nodes = 32 if name in ("tpu_v5e", "tpu_v6e") else 16  # one pod, the only size that is a torus
     composed = compose([*SMALL, f"cluster={name}", f"nodes={nodes}"])
-    text = (homes("conf")[-1] / "cluster" / f"{name}.yaml").read_text()
+    text = (list_folders("conf")[-1] / "cluster" / f"{name}.yaml").read_text()
     head = text.split("defaults:")[0]
     for part in PARTS:
         assert f"override /{part}: {composed.choices[part]}" in text
         assert f"#   {part} " in head, f"{name} has no source for its {part}"
-    assert unlike_parts(composed, priced=True) == []
+    assert machine_warnings(composed, priced=True) == []
     assert build_program(composed.config).n_npus == NODE.get(name, 8) * nodes
 
 
@@ -47,7 +47,7 @@ def test_a_machine_by_its_network_alone_has_other_chips_and_prices() -> None:
     )
     whole = seconds("cluster=dgx_b200", "nodes=8", "collective=streamed")
     assert alone > 2 * whole
-    (told,) = unlike_parts(compose([*SMALL, "topology=dgx_b200"]), priced=True)
+    (told,) = machine_warnings(compose([*SMALL, "topology=dgx_b200"]), priced=True)
     assert "topology=dgx_b200 of B200, npu=a100 of A100, cost=libra_4d of LIBRA" in told
     assert told.endswith(
         "cluster=dgx_b200 sets all parts together, npu=b200 cost=dgx_b200 these alone"
@@ -66,7 +66,7 @@ def test_a_machine_by_its_network_alone_has_other_chips_and_prices() -> None:
     ],
 )
 def test_parts_of_unlike_machines_are_told(overrides: list[str], told: list[str]) -> None:
-    found = " ".join(unlike_parts(compose([*SMALL, *overrides]), priced=True))
+    found = " ".join(machine_warnings(compose([*SMALL, *overrides]), priced=True))
     assert all(part in found for part in told) and bool(found) == bool(told)
 
 
@@ -76,7 +76,7 @@ def test_a_part_beside_a_machine_goes_before_the_machines() -> None:
         assert composed.choices["npu"] == "h200" and composed.choices["topology"] == "hgx_h100"
 
 
-def _study(folder: Path, text: str, *overrides: str) -> Composed:
+def _study(folder: Path, text: str, *overrides: str) -> ComposedConfig:
     file = folder / "machines.yaml"
     file.write_text(text)
     return compose([f"study={file}", *SMALL, f"results={folder}", "executor=inline", *overrides])
@@ -100,7 +100,7 @@ def test_machines_and_sizes_are_axes_of_a_grid(tmp_path: Path) -> None:
 def test_a_searched_size_is_simulated(tmp_path: Path) -> None:
     config = _study(tmp_path, "defaults: [override /cluster: alps, _self_]\nnodes: 4\n").config
     assert config.topology.shape == "FullyConnected(4)_Switch(4)"
-    assert config.changed({"nodes": 8}).topology.shape == "FullyConnected(4)_Switch(8)"
+    assert config.with_values({"nodes": 8}).topology.shape == "FullyConnected(4)_Switch(8)"
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,10 @@ def test_a_size_that_is_not_possible_is_an_error_that_teaches(
 def test_machines_are_listed_and_completed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "cluster"]) == 0
     assert capsys.readouterr().out.split() == ["cluster:", *MACHINES]
-    assert completions([], "cluster=dgx_h") == ["cluster=dgx_h100"]
-    assert completions([], "node") == ["nodes="] and "cluster=" in completions([], "clu")
+    assert complete_override([], "cluster=dgx_h") == ["cluster=dgx_h100"]
+    assert complete_override([], "node") == ["nodes="] and "cluster=" in complete_override(
+        [], "clu"
+    )
 
 
 def test_the_executors_old_name_stands_in_no_way() -> None:

@@ -193,7 +193,7 @@ def test_mutated_configurations_end_in_a_sentence(here: Path) -> None:
             else:
                 holder[key] = copy.deepcopy(draw.choice(VALUES))
         try:
-            build_cluster(Config.of(text))
+            build_cluster(Config.from_plain(text))
         except DimsweepError as error:
             assert error.problem.strip(), (holder, key)
         except Exception as error:

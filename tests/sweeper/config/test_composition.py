@@ -15,13 +15,15 @@ from omegaconf import OmegaConf
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config import composition
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.config.composition import compose_files, compose_whole, state_of_files
-from dimsweep.sweeper.config.overrides import choice_of, read
-from dimsweep.sweeper.places import groups
+from dimsweep.sweeper.config.composition import compose_files, compose_with_hydra, hash_files
+from dimsweep.sweeper.config.overrides import format_choice, read_override
+from dimsweep.sweeper.places import list_groups
 from dimsweep.sweeper.questions.split.grid import Grid
 from tests.support.examples import times
 
-OPTIONS = sorted(choice_of(group, name) for group, names in groups().items() for name in names)
+OPTIONS = sorted(
+    format_choice(group, name) for group, names in list_groups().items() for name in names
+)
 OTHERS = [
     *("npu=none", "topology=nonsense", "~cost", "~topology=libra_4d", "~workload.parallel"),
     *("~nothing", "npu@npu.other=h100", "+collective@own=whole", "+topology@npu=flat_1024"),
@@ -103,7 +105,9 @@ def test_a_choice_by_another_choice_in_defaults_is_followed(there: Path) -> None
 def test_the_cells_of_a_grid_compose_each_option_once(monkeypatch: pytest.MonkeyPatch) -> None:
     composed = []
     monkeypatch.setattr(
-        composition, "compose_whole", lambda chosen: composed.append(1) or compose_whole(chosen)
+        composition,
+        "compose_with_hydra",
+        lambda chosen: composed.append(1) or compose_with_hydra(chosen),
     )
     composition._compose_options.cache_clear()
     composition._families.clear()
@@ -122,8 +126,8 @@ def test_the_cells_of_a_grid_compose_each_option_once(monkeypatch: pytest.Monkey
 
 def _merged(chosen: list[str], state: int | None = None) -> Any:
     """Return the keys of :func:`compose_files`, or its error."""
-    words = list(map(read, chosen))
-    state = state_of_files(words) if state is None else state
+    words = list(map(read_override, chosen))
+    state = hash_files(words) if state is None else state
     try:
         tree = compose_files(words, state)
     except (HydraException, DimsweepError, ValueError) as error:
@@ -133,7 +137,7 @@ def _merged(chosen: list[str], state: int | None = None) -> Any:
 
 def _whole(chosen: list[str]) -> Any:
     """Return the keys of ``hydra.compose`` without any cache of ours, or its error."""
-    words = list(map(read, chosen))
+    words = list(map(read_override, chosen))
     try:
         with composition.initialized_hydra(words):
             lines = [word.line for word in words]

@@ -98,7 +98,7 @@ def test_quantities_are_numbers_that_keep_their_text() -> None:
     config = compose(["topology.bandwidth=[0.3 TB/s,100 GiB/s,60 GB/s,20 GB/s]"]).config
     assert config.topology.bandwidth == (3e11, 100 * 2**30, 6e10, 2e10)
     assert config.text["topology"]["bandwidth"][1] == "100 GiB/s"
-    assert Config.of(config.text) == config
+    assert Config.from_plain(config.text) == config
     assert pickle.loads(pickle.dumps(config)).text == config.text
 
 
@@ -106,15 +106,15 @@ def test_it_is_frozen_and_changed_as_a_whole() -> None:
     config = compose([]).config
     with pytest.raises(ValidationError, match="frozen"):
         config.fold = False  # type: ignore[misc]
-    changed = config.changed({"collective.chunks": 16, "workload.parallel.tensor": 8})
+    changed = config.with_values({"collective.chunks": 16, "workload.parallel.tensor": 8})
     assert changed.collective.chunks == 16 and config.collective.chunks == 64
     assert changed.workload.parallel["tensor"] == 8
     with pytest.raises(DimsweepError, match=r"collective\.chunks"):
-        config.changed({"collective.chunks": "many"})
+        config.with_values({"collective.chunks": "many"})
     with pytest.raises(DimsweepError, match=r"collectiv\.chunks"):
-        config.changed({"collectiv.chunks": 3})
+        config.with_values({"collectiv.chunks": 3})
     with pytest.raises(DimsweepError, match="no axis"):
-        build_program(config.changed({"workload.parallel": {"tensr": 8, "data": "rest"}}))
+        build_program(config.with_values({"workload.parallel": {"tensr": 8, "data": "rest"}}))
 
 
 @pytest.mark.parametrize("workload", [r"back\slash", "it's", 'a "name"', "{x: [1]}", "a=b"])
@@ -143,10 +143,10 @@ def test_a_kind_of_workload_is_a_class_and_a_line(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(KINDS, "idle", Idle)
     text = {**compose([]).config.text, "workload": {"kind": "idle", "name": "i", "seconds": 2.0}}
     with pytest.raises(DimsweepError, match="idle for"):
-        build_program(Config.of(text))
+        build_program(Config.from_plain(text))
     text["workload"]["secnds"] = 1
     with pytest.raises(DimsweepError, match="did you mean 'seconds'"):
-        Config.of(text)
+        Config.from_plain(text)
 
 
 def test_a_key_takes_one_value() -> None:
@@ -197,12 +197,12 @@ def test_a_renamed_key_is_told_its_new_name(override: str, now: str) -> None:
     ],
 )
 def test_a_transport_is_its_name_or_some_of_its_keys(written: object) -> None:
-    packets = Packets.of({"transport": written})
+    packets = Packets.from_plain({"transport": written})
     assert packets.plain()["transport"] == written
-    assert Packets.of(packets.plain()) == packets
+    assert Packets.from_plain(packets.plain()) == packets
     if isinstance(written, dict) and written["kind"] == "dcqcn":
         assert packets.build().sender == Dcqcn(gain=0.5, alpha_every=2_000_000, add=10**9)
-    assert Packets.of({"transport": {"kind": "dcqcn"}}).plain()["transport"] == "dcqcn"
+    assert Packets.from_plain({"transport": {"kind": "dcqcn"}}).plain()["transport"] == "dcqcn"
 
 
 def test_keys_that_name_files_are_found_in_their_types() -> None:

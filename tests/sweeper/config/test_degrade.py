@@ -7,7 +7,7 @@ from dimsweep.engine.network import Change, Routing, Selection
 from dimsweep.engine.rules import KernelInputs, has_equal_inputs
 from dimsweep.engine.units import parse_share
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.config.roles import default_role, label
+from dimsweep.sweeper.config.roles import default_role, format_value
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.simulation.program import build_program
@@ -53,7 +53,7 @@ def changes(degrade: str) -> tuple[Change, ...]:
 def test_changes_are_built_and_written_as_they_were_read(text: str, change: Change) -> None:
     own = config(f"[{text}]")
     assert own.network.build(own.topology.build(), own.fidelity).degrade == (change,)
-    assert Config.of(own.plain()) == own
+    assert Config.from_plain(own.plain()) == own
 
 
 def test_an_empty_list_is_the_same_to_the_bit_and_a_change_is_another_row() -> None:
@@ -109,7 +109,7 @@ def test_phases_refuse_links_and_name_who_takes_them() -> None:
 def test_what_breaks_is_a_scenario_and_has_a_name() -> None:
     assert default_role("network.degrade") is Role.SCENARIO
     broken = [{"switch": "leaf 0", "down": True}, {"npu": 7, "speed": "90 %"}]
-    assert label(broken) == "switch: leaf 0, down: true; npu: 7, speed: 90 %"
+    assert format_value(broken) == "switch: leaf 0, down: true; npu: 7, speed: 90 %"
 
 
 @pytest.mark.parametrize("text", ["50", "50 %%", "-5 %", "fifty %", "1e2 %", 0.5, None, "% 5"])

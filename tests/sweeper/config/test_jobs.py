@@ -42,7 +42,7 @@ def config(*told: str, fidelity: str = "message", **jobs: Any) -> Config:
         *("npu=h100", "collective.chunks=2", f"fidelity={fidelity}", *told),
     ]
     plain = compose(words).config.plain()
-    return Config.of(plain | {"workload": workload(**jobs or {"a": REDUCE, "b": REDUCE})})
+    return Config.from_plain(plain | {"workload": workload(**jobs or {"a": REDUCE, "b": REDUCE})})
 
 
 def times(own: Config) -> dict[str, JobTime]:
@@ -59,7 +59,7 @@ def test_a_job_is_its_preset_with_its_own_keys() -> None:
     plain["plan"]["batch"] = 4
     plain["parallel"] = {"tensor": 4, "data": "rest", "pipeline": 2}
     assert gpt.plain() == plain
-    assert Config.of(json.loads(json.dumps(own.plain()))) == own
+    assert Config.from_plain(json.loads(json.dumps(own.plain()))) == own
 
 
 def test_packed_jobs_do_not_feel_each_other_and_scattered_ones_do() -> None:
@@ -76,7 +76,7 @@ def test_alone_is_as_on_a_network_of_its_own(fidelity: str) -> None:
     own = config(LEVELS, fidelity=fidelity)
     alone = config(
         *(LEVELS, "topology.shape=Switch(4)_Switch(4)"), fidelity=fidelity, a=REDUCE
-    ).changed({"workload": own.text["workload"]["jobs"]["a"]["workload"]})
+    ).with_values({"workload": own.text["workload"]["jobs"]["a"]["workload"]})
     assert times(own)["a"].alone == simulate(alone).time
 
 

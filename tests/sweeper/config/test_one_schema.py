@@ -12,7 +12,7 @@ import pytest
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.settings import list_settings
 from dimsweep.sweeper.config import reference
-from dimsweep.sweeper.config.complete import _names
+from dimsweep.sweeper.config.complete import _choices
 from dimsweep.sweeper.part import mirror
 
 # Each dataclass of which a part has the settings: its door, the part's key, and an override.
@@ -97,7 +97,7 @@ def test_a_further_field_is_a_key_with_its_error_completion_and_row(
     given = {"without": [each.name for each in list_settings(more_of(name, tmp_path))][:-3]}
     part = mirror(more_of(name, tmp_path), **given)
     assert part.defaults() == {"waits": 3, "way": "short", "room": None}
-    made = part.of({"way": "long", "room": "2 MB"})
+    made = part.from_plain({"way": "long", "room": "2 MB"})
     assert (made.waits, made.room) == (3, 2e6)
     assert made.plain() == {"waits": 3, "way": "long", "room": "2 MB"}
     for wrong, told in (
@@ -108,9 +108,9 @@ def test_a_further_field_is_a_key_with_its_error_completion_and_row(
         ({"wait": 5}, "wait: unknown key\n  did you mean 'waits'?"),
     ):
         with pytest.raises(DimsweepError) as error:
-            part.of(wrong)
+            part.from_plain(wrong)
         assert str(error.value).startswith(told)
-    assert list(_names(reference.type_of(part, "way"))) == ["short", "long"]
+    assert list(_choices(reference.key_type(part, "way"))) == ["short", "long"]
     assert part.meanings() == {"waits": "Waits at most, in steps."}
 
 
@@ -128,11 +128,11 @@ def test_a_further_field_of_the_engine_is_everywhere(tmp_path: Path) -> None:
 
 def test_every_key_of_a_mirrored_part_is_explained() -> None:
     for name, (_, place, _) in PARTS.items():
-        part = reference.part_at(place)
+        part = reference.find_part(place)
         assert name in {record.__name__ for record in part.MIRRORS}
         assert set(part.model_fields) == set(part.meanings())
 
 
 def test_a_place_without_keys_is_refused() -> None:
     with pytest.raises(DimsweepError, match=r"workload.plam: 'plam' has no keys"):
-        reference.part_at("workload.plam")
+        reference.find_part("workload.plam")

@@ -12,7 +12,7 @@ from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.simulation.program import build_cluster, build_program
 from dimsweep.sweeper.simulation.simulate import simulate
-from dimsweep.sweeper.study.bound import least_seconds
+from dimsweep.sweeper.study.bound import minimum_seconds
 
 # A GPT-3 of 8 layers in two stages, each on a node of 8: H100s, and A100s.
 GPT = [
@@ -36,7 +36,7 @@ def time(*told: str) -> int:
 def test_a_preset_is_all_that_it_says() -> None:
     named, own = config(MIXED), config("npu=a100")
     assert named.other_npus[0].npu == own.npu
-    assert Config.of(named.plain()) == named
+    assert Config.from_plain(named.plain()) == named
     kinds = build_cluster(named).npus
     assert kinds.of is not None
     assert kinds.of.tolist() == [0] * 8 + [1] * 8
@@ -98,7 +98,7 @@ def test_a_proven_bound_on_a_graph_is_not_of_other_npus(more: str) -> None:
     """All NPUs are faster than `npu`, so what that one computes for is no bound."""
     own = ["npu=a100", "fidelity=flow", f"network.generator={TREE}", "workload.model.layers=2"]
     given = config(*own, "workload.plan.batch=2", more)
-    bound = least_seconds(given, build_program(given))
+    bound = minimum_seconds(given, build_program(given))
     seconds = simulate(given).time_ps * 1e-12
     assert 0 < bound <= seconds
     assert (bound > 0.5 * seconds) == (more == "cost=none")
@@ -125,9 +125,9 @@ def test_what_has_no_price_is_told() -> None:
     own = config(MIXED, "topology.tiers=[node,pod]", "cost=dgx_h100")
     cluster = build_cluster(own)
     assert cluster.prices is None and cluster.power is None
-    (told,) = own.bought(cluster.topology, cluster.network).bill().missing
+    (told,) = own.purchase(cluster.topology, cluster.network).bill().missing
     assert told.startswith("no price for the 8 NPUs of other_npus[0]")
-    alone = build_cluster(own.changed({"cost.npu": "0 USD", "cost.power.npu": "0 W"}))
+    alone = build_cluster(own.with_values({"cost.npu": "0 USD", "cost.power.npu": "0 W"}))
     assert alone.prices is not None and alone.power is not None
 
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.api.study import Study
-from dimsweep.sweeper.config.compose import Composed, compose
-from dimsweep.sweeper.config.overrides import MOST_VALUES, read
+from dimsweep.sweeper.config.compose import ComposedConfig, compose
+from dimsweep.sweeper.config.overrides import MAX_VALUES, read_override
 from dimsweep.sweeper.config.study import Role
-from dimsweep.sweeper.part import named
-from dimsweep.sweeper.places import search_also
+from dimsweep.sweeper.part import member_parser
+from dimsweep.sweeper.places import set_extra_folders
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.questions.split.grid import MOST_CELLS, Grid
 
@@ -22,7 +22,7 @@ STUDY = ["study=libra_gpt3_4d", "budget.trials=2", "executor=inline"]
 SEARCHED = "space.parameters={collective.chunks: {values: [2, 4]}}"
 
 
-def swept(*overrides: str) -> Composed:
+def swept(*overrides: str) -> ComposedConfig:
     return compose([*STUDY, *overrides], may_sweep=True)
 
 
@@ -50,7 +50,7 @@ def swept(*overrides: str) -> Composed:
 def test_several_values_are_an_axis(written: str, values: tuple[Any, ...] | None) -> None:
     if values is None:
         with pytest.raises(DimsweepError, match=r"Unknown function 'Ring'|cannot be read"):
-            read(f"workload.name={written}")
+            read_override(f"workload.name={written}")
         return
     assert swept(f"workload.name={written}").config.grid == {"workload.name": values}
 
@@ -78,7 +78,7 @@ def test_a_text_is_no_sweep(written: str) -> None:
 )
 def test_values_of_a_searched_key_are_its_space(written: str, says: dict[str, Any]) -> None:
     config = swept(SEARCHED, f"collective.chunks={written}").config
-    expected = compose([*STUDY, SEARCHED]).config.changed(
+    expected = compose([*STUDY, SEARCHED]).config.with_values(
         {"space.parameters": {"collective.chunks": says}}
     )
     assert config.space == expected.space and config.grid == {}
@@ -253,14 +253,14 @@ WRONG = [
 def test_what_is_no_sweep_is_told_in_a_sentence(override: str, says: str) -> None:
     with pytest.raises(DimsweepError, match=says):
         plan_study(swept(override))
-    search_also(())
+    set_extra_folders(())
 
 
 def test_a_grid_of_more_cells_than_anybody_simulates_is_refused() -> None:
-    axes = [f"collective.chunks=range(1,{MOST_VALUES})", "npu.efficiency=range(1,9999)"]
+    axes = [f"collective.chunks=range(1,{MAX_VALUES})", "npu.efficiency=range(1,9999)"]
     with pytest.raises(DimsweepError, match="a grid of 199,940,004 cells; there may be 1,000,000"):
         plan_study(swept(*axes, "collective.order=baseline,themis"))
-    assert MOST_VALUES <= MOST_CELLS
+    assert MAX_VALUES <= MOST_CELLS
 
 
 @pytest.mark.parametrize("other", ["~grid", "grid=null", "~space.parameters", "space=null"])
@@ -286,7 +286,7 @@ def test_deleted_and_added_keys_are_hydras() -> None:
 def test_the_number_of_a_member_is_no_name_of_it() -> None:
     with pytest.raises(DimsweepError, match="0 is none of baseline, themis"):
         compose(["collective.order=0"])
-    assert named(Role)(Role.DECISION) is Role.DECISION
+    assert member_parser(Role)(Role.DECISION) is Role.DECISION
 
 
 values = st.recursive(
@@ -299,14 +299,14 @@ values = st.recursive(
 @given(st.lists(values, min_size=2, max_size=4))
 def test_values_are_those_that_hydra_reads(chosen: list[Any]) -> None:
     text = ",".join(_text(each) for each in chosen)
-    word = read(f"workload.name={text}")
+    word = read_override(f"workload.name={text}")
     theirs = OverridesParser.create().parse_override(f"workload.name={text}")
     assert word.values() == list(theirs.sweep_iterator()) == chosen
 
 
 @given(st.integers(-50, 50), st.integers(-50, 50), st.integers(-9, 9).filter(bool))
 def test_a_range_is_pythons(start: int, stop: int, step: int) -> None:
-    word, whole = read(f"fold=range({start},{stop},{step})"), range(start, stop, step)
+    word, whole = read_override(f"fold=range({start},{stop},{step})"), range(start, stop, step)
     if not whole:
         with pytest.raises(DimsweepError, match="no values"):
             word.values()

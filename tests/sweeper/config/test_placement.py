@@ -35,7 +35,7 @@ def config(*told: str, npus: int = 32, fidelity: str = "message") -> Config:
 def test_ranks_are_placed(placement: str, npus: tuple[int, ...]) -> None:
     own = config(f"network.placement={placement}")
     assert build_cluster(own).network.placement == npus
-    assert Config.of(own.plain()) == own
+    assert Config.from_plain(own.plain()) == own
 
 
 def test_scattered_ranks_share_the_links_between_leaves() -> None:

@@ -9,21 +9,21 @@ from omegaconf import OmegaConf
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.network import LEVELS, PartKind, build_bill
 from dimsweep.engine.network.parts import Need
-from dimsweep.sweeper.config.catalogue import catalogue
+from dimsweep.sweeper.config.catalogue import load_catalogue
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.cost import Cost
 from dimsweep.sweeper.config.options import read_options
-from dimsweep.sweeper.config.sources import values_of
-from dimsweep.sweeper.places import groups
+from dimsweep.sweeper.config.sources import read_values
+from dimsweep.sweeper.places import list_groups
 from dimsweep.sweeper.simulation.program import build_cluster
 
-LISTS = [name for name in groups()["cost"] if "parts" in values_of("cost", name)]
+LISTS = [name for name in list_groups()["cost"] if "parts" in read_values("cost", name)]
 PRICE = {"value": "36 kUSD", "date": "2024-08", "source": "a quotation", "level": "V"}
 SWITCH = {"kind": "switch", "ports": 64, "bandwidth": "400 Gb/s", "price": PRICE}
 
 
 def of(name: str) -> Cost:
-    return Cost.of(values_of("cost", name))
+    return Cost.from_plain(read_values("cost", name))
 
 
 @pytest.mark.parametrize("name", LISTS)
@@ -41,12 +41,12 @@ def test_every_price_has_a_date_a_source_and_a_level(name: str) -> None:
 
 def test_the_catalogue_says_what_a_part_is() -> None:
     """Once: a list has its price alone, or beside it what is otherwise there."""
-    known = catalogue().parts["qm9700"]
+    known = load_catalogue().parts["qm9700"]
     sold = of("h100_2024_08").parts["qm9700"]
     assert (sold.kind, sold.ports, sold.bandwidth) == (PartKind.SWITCH, 64, known.bandwidth)
     assert sold.watts == known.watts
     assert sold.price is not None and sold.price.value == 36_000
-    other = Cost.of({"parts": {"qm9700": {"ports": 32, "price": PRICE}}}).parts["qm9700"]
+    other = Cost.from_plain({"parts": {"qm9700": {"ports": 32, "price": PRICE}}}).parts["qm9700"]
     assert (other.ports, other.title) == (32, "Quantum-2 QM9700")
 
 
@@ -54,7 +54,7 @@ def test_what_a_list_says_is_in_the_configuration() -> None:
     """So it is in a study's rows, whatever becomes of the catalogue."""
     text = compose(["cluster=dgx_h100", "nodes=4", "cost=h100_2024_08"]).config.text
     assert text["cost"]["parts"]["qm9700"]["ports"] == 64
-    assert Cost.of(text["cost"]) == of("h100_2024_08")
+    assert Cost.from_plain(text["cost"]) == of("h100_2024_08")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_what_a_list_says_is_in_the_configuration() -> None:
 )
 def test_a_part_that_is_none_is_refused(cost: dict[str, object], told: str) -> None:
     with pytest.raises(DimsweepError) as raised:
-        Cost.of({"parts": {"mine": {**SWITCH, **cost}}})
+        Cost.from_plain({"parts": {"mine": {**SWITCH, **cost}}})
     assert str(raised.value).startswith(f"parts.mine.{told}")
 
 
@@ -110,7 +110,7 @@ def test_a_part_that_is_none_is_refused(cost: dict[str, object], told: str) -> N
 )
 def test_a_list_that_is_none_is_refused(cost: dict[str, object], told: str) -> None:
     with pytest.raises(DimsweepError) as raised:
-        Cost.of({"parts": {"mine": SWITCH}} | cost)
+        Cost.from_plain({"parts": {"mine": SWITCH}} | cost)
     assert str(raised.value).startswith(told)
 
 
@@ -124,7 +124,7 @@ def test_two_entries_of_one_part_are_refused(tmp_path: Path) -> None:
 
 def test_a_server_is_shared_by_its_npus() -> None:
     assert of("h100_2024_08").npu_price == 310_000 / 8
-    assert Cost.of({"npu": "9 kUSD"}).npu_price == 9000
+    assert Cost.from_plain({"npu": "9 kUSD"}).npu_price == 9000
     assert of("atop_2025").npu_price == 0
 
 

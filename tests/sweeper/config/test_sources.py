@@ -8,24 +8,24 @@ from omegaconf import OmegaConf
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.cli.main import main
-from dimsweep.sweeper.config.compose import compose, parts_of
+from dimsweep.sweeper.config.compose import compose, read_cluster_parts
 from dimsweep.sweeper.config.options import read_options
 from dimsweep.sweeper.config.sources import (
     GROUPS,
     SOURCES,
     Document,
     Evidence,
-    covers,
-    documents,
-    figures_of,
-    numbers,
-    preset,
-    values_of,
+    find_preset,
+    is_at_or_above,
+    read_documents,
+    read_figures,
+    read_values,
+    walk_numbers,
     without_sources,
 )
-from dimsweep.sweeper.places import groups, homes
+from dimsweep.sweeper.places import list_folders, list_groups
 
-PRESETS = [(group, name) for group in GROUPS for name in groups()[group]]
+PRESETS = [(group, name) for group in GROUPS for name in list_groups()[group]]
 
 
 def own(file: Path) -> tuple[list[str], list[str]]:
@@ -34,40 +34,44 @@ def own(file: Path) -> tuple[list[str], list[str]]:
     plain = OmegaConf.to_container(without_sources(node), resolve=False)
     assert isinstance(plain, dict)
     plain.pop("defaults", None)
-    found = [key for key, _ in numbers({str(key): value for key, value in plain.items()})]
+    found = [key for key, _ in walk_numbers({str(key): value for key, value in plain.items()})]
     return found, list(node.get(SOURCES) or ())
 
 
 @pytest.mark.parametrize(("group", "name"), PRESETS, ids="/".join)
 def test_every_number_has_a_source_in_its_own_file(group: str, name: str) -> None:
     """A number that a file changes does not keep the source of the one that it replaces."""
-    found, sources = own(preset(group, name))
+    found, sources = own(find_preset(group, name))
     found = [key for key in found if not key.startswith("parts.")]  # each of which says its own
-    assert [key for key in found if not any(covers(source, key) for source in sources)] == []
-    assert [s for s in sources if not any(covers(s, key) for key in found)] == [], "of nothing"
-    assert all(figure.source for figure in figures_of(group, name))
+    assert [
+        key for key in found if not any(is_at_or_above(source, key) for source in sources)
+    ] == []
+    assert [s for s in sources if not any(is_at_or_above(s, key) for key in found)] == [], (
+        "of nothing"
+    )
+    assert all(figure.source for figure in read_figures(group, name))
 
 
 def test_a_machine_has_no_numbers_of_its_own() -> None:
-    for name in groups()["cluster"]:
-        assert own(preset("cluster", name)) == ([], [])
-        assert parts_of(preset("cluster", name))
+    for name in list_groups()["cluster"]:
+        assert own(find_preset("cluster", name)) == ([], [])
+        assert read_cluster_parts(find_preset("cluster", name))
 
 
 def test_every_document_is_named_by_a_number_and_dated() -> None:
-    used = {figure.source for pair in PRESETS for figure in figures_of(*pair)}
+    used = {figure.source for pair in PRESETS for figure in read_figures(*pair)}
     listed = {each for each in used if each and each.evidence is Evidence.LISTED}
-    assert used - listed == set(documents().values())
+    assert used - listed == set(read_documents().values())
     assert {document.evidence for document in used if document} == set(Evidence)
-    for document in documents().values():
+    for document in read_documents().values():
         assert "1999" <= document.date < "2027"
         linked = document.url or "docs/" in document.document
         assert linked or document.evidence is Evidence.ESTIMATE or "IEEE" in document.document
 
 
 def test_the_pages_that_documents_name_exist() -> None:
-    root = homes("conf")[-1].parent
-    for document in documents().values():
+    root = list_folders("conf")[-1].parent
+    for document in read_documents().values():
         for word in document.document.replace("(", " ").replace(")", " ").split():
             assert not word.startswith("docs/") or (root / word).is_file(), word
 
@@ -116,10 +120,10 @@ def _with_document(lines: list[str]) -> Iterator[tuple[str, str]]:
 
 def test_the_nearest_key_says_where_a_number_is_from() -> None:
     """A rack's price list has NVLink's own, and the others of the list that it goes on from."""
-    told = {figure.key: figure.source for figure in figures_of("cost", "gb200_nvl72")}
-    assert told["tiers.package.link"] == documents()["chosen"]
-    assert told["tiers.pod.link"] == documents()["reported_prices"]
-    assert told["power.npu"] == documents()["gb200_superpod"]
+    told = {figure.key: figure.source for figure in read_figures("cost", "gb200_nvl72")}
+    assert told["tiers.package.link"] == read_documents()["chosen"]
+    assert told["tiers.pod.link"] == read_documents()["reported_prices"]
+    assert told["power.npu"] == read_documents()["gb200_superpod"]
 
 
 def test_show_tells_of_a_machine_all_its_parts(capsys: pytest.CaptureFixture[str]) -> None:
@@ -155,9 +159,9 @@ def test_show_refuses_what_there_is_not(
 
 
 def test_values_are_laid_over_those_that_they_go_on_from() -> None:
-    assert values_of("npu", "gb300")["kernels"] == "b200"
-    assert values_of("npu", "gb300")["efficiency"] == 0.94
-    assert "defaults" not in values_of("npu", "gb300")
+    assert read_values("npu", "gb300")["kernels"] == "b200"
+    assert read_values("npu", "gb300")["efficiency"] == 0.94
+    assert "defaults" not in read_values("npu", "gb300")
 
 
 def test_an_option_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,16 +173,16 @@ def test_an_option_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     )
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DimsweepError, match="no 'my_lab'"):
-        figures_of("npu", "mine")
+        read_figures("npu", "mine")
     (tmp_path / "conf" / "sources.yaml").write_text(
         'my_lab: {document: our rack, date: "2026-11", evidence: measured}\n'
     )
-    told = {figure.key: figure for figure in figures_of("npu", "mine")}
+    told = {figure.key: figure for figure in read_figures("npu", "mine")}
     assert told["memory"].source == Document(
         document="our rack", date="2026-11", evidence=Evidence.MEASURED
     )
     assert told["memory"].note == "it is"
-    assert told["efficiency"].source == documents()["fitted_clusters"]
+    assert told["efficiency"].source == read_documents()["fitted_clusters"]
     assert compose(["npu=mine"]).config.npu.memory == 100.0 * 2**30
 
 
@@ -198,7 +202,7 @@ def test_sources_that_are_none_are_refused(
     (tmp_path / "conf" / "npu" / "mine.yaml").write_text(f"memory: 1 GiB\n{text}\n")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DimsweepError, match=told):
-        figures_of("npu", "mine")
+        read_figures("npu", "mine")
 
 
 @pytest.mark.parametrize(
@@ -206,6 +210,6 @@ def test_sources_that_are_none_are_refused(
 )
 def test_a_document_has_a_date_and_a_level(wrong: dict[str, str]) -> None:
     right = {"document": "x", "date": "2026", "evidence": "measured", "url": "https://x.y"}
-    assert Document.of(right)
+    assert Document.from_plain(right)
     with pytest.raises(DimsweepError):
-        Document.of({**right, **wrong})
+        Document.from_plain({**right, **wrong})

@@ -43,7 +43,7 @@ def test_every_kind_of_study_makes_every_kind_of_picture(name: str) -> None:
     assert "study demo" in texts
     best = report.found[0].best
     for objective in (TIME, COST):
-        value = objective.of(best)
+        value = objective.value(best)
         assert np.isnan(value) or objective.show(value) in texts
 
 

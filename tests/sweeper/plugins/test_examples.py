@@ -156,7 +156,7 @@ def test_an_order_is_taken_back_again() -> None:
     words = (f"plugins={EXAMPLES / 'earliest.py'}", "collective.order=earliest")
     order = compose(words).config.collective.order
     assert pickle.loads(pickle.dumps(order)) is order and str(order) == "earliest"
-    loading.forget_all()
+    loading.unload_plugins()
     with pytest.raises(DimsweepError, match="'earliest' is none of baseline, themis"):
         compose(["collective.order=earliest"])
     again = compose(words).config.collective.order

@@ -16,10 +16,10 @@ from dimsweep.sweeper import places, plugins
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.cli.report import _folder
 from dimsweep.sweeper.config import compose as compose_module
-from dimsweep.sweeper.config.complete import completions
-from dimsweep.sweeper.config.compose import Composed, compose
+from dimsweep.sweeper.config.complete import complete_override
+from dimsweep.sweeper.config.compose import ComposedConfig, compose
 from dimsweep.sweeper.extensions.verify.command import verifications
-from dimsweep.sweeper.places import groups
+from dimsweep.sweeper.places import list_groups
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.simulation.simulate import simulate
 from dimsweep.sweeper.study.content import Content
@@ -73,7 +73,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgotten: None) -> N
     monkeypatch.chdir(tmp_path)
 
 
-def composed(*words: str) -> Composed:
+def composed(*words: str) -> ComposedConfig:
     return compose([*TINY, "executor=inline", *words])
 
 
@@ -113,7 +113,7 @@ def test_the_keys_of_a_memory_are_its_classs_fields() -> None:
         **{"write": 3e9, "page": 2**20, "wind": 2_000_000, "heads": 1},
     }
     assert config.text["memory"]["write"] == "3 GB/s"
-    changed = config.changed({"memory.write": "5 GB/s", "memory.heads": 2}).memory.build()
+    changed = config.with_values({"memory.write": "5 GB/s", "memory.heads": 2}).memory.build()
     assert (changed.write, changed.heads) == (5e9, 2)
     for wrong, told in {
         "memory.write=3 GB": "memory.write.*is not a bandwidth",
@@ -147,7 +147,7 @@ def test_a_plug_in_brings_options_of_groups(tmp_path: Path) -> None:
         compose([plugin, *words, "workload.round=2"])
     with pytest.raises(DimsweepError, match=r"no workload 'shufle'\n +did you mean 'shuffle'"):
         compose([plugin, "workload=shufle"])
-    assert completions([plugin], "workload=shu") == ["workload=shuffle"]
+    assert complete_override([plugin], "workload=shu") == ["workload=shuffle"]
     Path("studies").mkdir()
     Path("studies/below.yaml").write_text(
         f"defaults: [override /workload: shuffle, _self_]\n{plugin.replace('=', ': ')}\n"
@@ -174,13 +174,13 @@ def test_a_package_that_is_installed_brings_its_options(monkeypatch: pytest.Monk
     monkeypatch.syspath_prepend(str(PACKAGE.parent))
     for module in (places, compose_module, plugins):
         monkeypatch.setattr(module, "installed_plugins", lambda: ("shuffles",))
-    places._brought_along.cache_clear()
+    places._plugin_folders.cache_clear()
     try:
-        assert "shuffle_pods" in groups()["topology"]
+        assert "shuffle_pods" in list_groups()["topology"]
         config = compose(["workload=shuffle", "topology=shuffle_pods"]).config
         assert config.text["workload"]["rounds"] == 4
     finally:
-        places._brought_along.cache_clear()
+        places._plugin_folders.cache_clear()
 
 
 def test_what_a_plug_in_raises_when_it_is_used_is_not_our_defect(
@@ -230,7 +230,7 @@ def test_results_outlive_the_plug_in(capsys: pytest.CaptureFixture[str]) -> None
     gone = "plugins: loop.py: there is no such file"
     of_it_only = "loop.py has changed", "'wait' is no objective"
     for text, *told in ((None, gone, "loop.py"), (f"{BLOCK}# anew\n", *of_it_only)):
-        plugins.forget_all()
+        plugins.unload_plugins()
         Path("loop.py").unlink()
         if text is not None:
             Path("loop.py").write_text(text)
@@ -254,7 +254,7 @@ def test_a_module_is_shipped_with_its_package(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.syspath_prepend(".")
     composed("plugins=mine")
     assert "Loop" in BLOCKS
-    Path("shipped").write_bytes(pickle.dumps((plugins.Shipped(["mine"]), BLOCKS["Loop"])))
+    Path("shipped").write_bytes(pickle.dumps((plugins.PluginShipment(["mine"]), BLOCKS["Loop"])))
     read = "import pickle; _, loop = pickle.load(open('../shipped', 'rb')); print(loop.name)"
     Path("elsewhere").mkdir()
     root = str(Path(plugins.__file__).parents[2])

@@ -14,7 +14,7 @@ from dimsweep.sweeper.questions.findings import build_report, tabulate_study
 from dimsweep.sweeper.report import describe
 from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.decisions import Question, factors, scenes
-from dimsweep.sweeper.study.ranking import best, front, near
+from dimsweep.sweeper.study.ranking import find_best, find_front, is_near
 from tests.support.examples import examples
 from tests.support.reports import (
     again,
@@ -396,11 +396,11 @@ def test_what_is_advised_is_on_the_front_and_near_its_end(pairs) -> None:
     times, costs = map(np.array, zip(*pairs, strict=True))
     table = {"trial": np.arange(len(pairs)), "time_s": times, "cost_usd": costs}
     objectives = (OBJECTIVES["time"], OBJECTIVES["cost"])
-    found = best(table, objectives)
+    found = find_best(table, objectives)
     assert times[found] <= 1.01 * times.min() + 1e-12
-    assert costs[found] == costs[near(times, times.min())].min()
-    assert found in front(table, objectives)
-    assert best(table, objectives[:1]) == times.argmin()
+    assert costs[found] == costs[is_near(times, times.min())].min()
+    assert found in find_front(table, objectives)
+    assert find_best(table, objectives[:1]) == times.argmin()
 
 
 def test_scenarios_count_by_their_weights() -> None:

@@ -142,13 +142,13 @@ def test_files_that_a_study_names_are_found_where_they_are_not(
     luggage = Luggage.pack([Cell(0, config, {})])
 
     monkeypatch.chdir(node)
-    monkeypatch.setattr(places, "_brought", {})
+    monkeypatch.setattr(places, "_copies", {})
     monkeypatch.setattr("tempfile.tempdir", str(node))
     luggage.unpack()
-    assert places.found("other.json").read_bytes() == b"other"
-    assert places.found("network.yml").read_bytes() == (inputs / "network.yml").read_bytes()
-    assert [file.name for file in places.contents("w")] == ["w.0.et", "w.1.et"]
-    assert places.found("w").with_name("w.1.et").read_bytes() == b"trace of 1"
+    assert places.find_file("other.json").read_bytes() == b"other"
+    assert places.find_file("network.yml").read_bytes() == (inputs / "network.yml").read_bytes()
+    assert [file.name for file in places.list_files("w")] == ["w.0.et", "w.1.et"]
+    assert places.find_file("w").with_name("w.1.et").read_bytes() == b"trace of 1"
     luggage.unpack()  # another worker of the node
 
 

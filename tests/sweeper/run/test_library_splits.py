@@ -17,7 +17,7 @@ from dimsweep.sweeper.run.executor.setup import Setup
 from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.run.reproduce import reproduce
 from dimsweep.sweeper.simulation.program import build_cluster, build_program, build_workload
-from dimsweep.sweeper.study.kept import split_text
+from dimsweep.sweeper.study.kept import format_split
 from tests.support.studies import SMALL, run
 
 Small = Callable[..., StudyPlan]
@@ -85,8 +85,8 @@ def check_by_hand(plan: StudyPlan, rows: pd.DataFrame) -> None:
     """Every row is what the configuration with its split in it gives, lowered for that alone."""
     for _, row in rows.iterrows():
         own = [row[name] for name in rows if name.startswith("bandwidth_")]
-        text = split_text([each * 1e9 for each in own])
-        config = plan.cells[0].config.changed({"topology.bandwidth": text})
+        text = format_split([each * 1e9 for each in own])
+        config = plan.cells[0].config.with_values({"topology.bandwidth": text})
         cluster = build_cluster(config)
         told = single_row(config, simulate(build_workload(config, cluster), cluster))
         told.pop("exposed_by_collective_s")
@@ -163,7 +163,7 @@ def test_a_searched_key_is_what_it_gives(small: Small, axis: str) -> None:
     for _, row in rows.iterrows():
         known = plan.cells[0].space.parameters[axis].all_values() or ()
         (value,) = (each for each in known if str(each) == row[axis])
-        config = plan.cells[0].config.changed({axis: value})
+        config = plan.cells[0].config.with_values({axis: value})
         cluster = build_cluster(config)
         assert row["time_s"] == simulate(build_workload(config, cluster), cluster).time
 

@@ -68,4 +68,4 @@ def test_an_executor_from_outside(
     cells = [cell.cell for cell in plan.cells]
     assert isinstance(make_executor(plan.config, cells, plan.schema), InlineExecutor)
     with pytest.raises(DimsweepError, match="did you mean 'mine'"):
-        make_executor(plan.config.changed({"executor.mode": "mien"}), cells, plan.schema)
+        make_executor(plan.config.with_values({"executor.mode": "mien"}), cells, plan.schema)

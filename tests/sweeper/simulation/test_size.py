@@ -40,7 +40,7 @@ def test_a_graph_that_is_too_large_is_refused_at_once(words: tuple[str, ...], sa
 
 def test_the_estimate_is_near_the_count() -> None:
     config = compose([*GPT3, "npu.memory=null", "workload.plan.batch=null"]).config
-    config = config.changed({"workload.plan.micro_batches": 16})
+    config = config.with_values({"workload.plan.micro_batches": 16})
     graphs = build_workload(config, build_cluster(config)).graphs
     nodes = sum(map(len, graphs))
     assert nodes == pytest.approx(96 * 16 * 25, rel=0.1)

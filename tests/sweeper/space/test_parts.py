@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.cli.main import main
-from dimsweep.sweeper.config.catalogue import catalogue
+from dimsweep.sweeper.config.catalogue import load_catalogue
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.stored import load
-from dimsweep.sweeper.part import per_dimension
-from dimsweep.sweeper.places import groups, homes
+from dimsweep.sweeper.part import expand_per_dimension
+from dimsweep.sweeper.places import list_folders, list_groups
 from dimsweep.sweeper.space.split import PartsSpace, Spending
 from tests.support.examples import examples
 
@@ -120,14 +120,16 @@ def test_a_best_design_that_nobody_sells_is_told(
 
 
 def test_every_part_names_its_source_and_every_topology_links_that_there_are() -> None:
-    known = catalogue()
+    known = load_catalogue()
     parts = [part for kind in known.links.values() for part in kind.parts]
     assert all(part.source for part in (*parts, *known.switches))
     for kind in known.links.values():
         assert list(kind.parts) == sorted(kind.parts, key=lambda part: part.bandwidth)
-    files = [homes("conf")[-1] / "topology" / f"{name}.yaml" for name in groups()["topology"]]
+    files = [
+        list_folders("conf")[-1] / "topology" / f"{name}.yaml" for name in list_groups()["topology"]
+    ]
     for name in [file.stem for file in files if "links:" in file.read_text()]:
         topology = compose([f"topology={name}"]).config.topology
-        bandwidths = per_dimension(topology.bandwidth, len(topology.links), "bandwidth")
+        bandwidths = expand_per_dimension(topology.bandwidth, len(topology.links), "bandwidth")
         for kind, bandwidth in zip(topology.links, bandwidths, strict=True):
             assert float(bandwidth) in {float(part.bandwidth) for part in known.kind(kind).parts}

@@ -9,9 +9,16 @@ from hypothesis import strategies as st
 
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.rows import Cell, labels
-from dimsweep.sweeper.space.trials import MARK, Setting, Trial, Trials, plain, trial_of
+from dimsweep.sweeper.space.trials import (
+    MARK,
+    Setting,
+    Trial,
+    Trials,
+    trial_from_plain,
+    trial_to_plain,
+)
 from dimsweep.sweeper.study.content import Content
-from dimsweep.sweeper.study.kept import trials_of
+from dimsweep.sweeper.study.kept import load_trials
 
 VALUES = st.one_of(st.integers(), st.booleans(), st.text(), st.lists(st.integers(), max_size=2))
 SETTINGS = st.dictionaries(st.sampled_from(["a", "b.c", "b.d[0]", MARK]), VALUES)
@@ -45,7 +52,7 @@ def test_keys_of_rows_are_those_of_the_values_alone() -> None:
     (other,) = content.keys(Trials.from_list([Trial(0, "tpe", split, Setting({"a": 1, "b": "y"}))]))
     (none,) = content.keys(Trials.from_list([Trial(0, "tpe", split)]))
     assert len({first, other, none}) == 3
-    assert trial_of(json.loads(json.dumps(plain(same[0])))) == same[0]
+    assert trial_from_plain(json.loads(json.dumps(trial_to_plain(same[0])))) == same[0]
 
 
 def test_a_row_says_what_its_trial_set() -> None:
@@ -63,5 +70,5 @@ def test_a_row_says_what_its_trial_set() -> None:
         columns = labels(Cell(0, config, {}), alone, ["key"])
         split = {f"bandwidth_{d}_GBps": [b / 1e9] for d, b in enumerate(trial.bandwidth or ())}
         told = dict.fromkeys(("change", "change_of", "changes"), pa.nulls(1, pa.string()))
-        found += trials_of(config, pa.table({**columns, **split, **told}))
+        found += load_trials(config, pa.table({**columns, **split, **told}))
     assert found == list(trials)

@@ -6,7 +6,7 @@ from benchmarks.between import compared
 from dimsweep.engine.rules import SEEN, Kind
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.simulation.program import build_program
-from dimsweep.sweeper.study.rules import apart
+from dimsweep.sweeper.study.rules import fidelity_warnings
 
 STAGES = (
     *("workload=gpt3_13b", "workload.parallel.tensor=2", "workload.parallel.pipeline=2"),
@@ -32,7 +32,7 @@ def test_plans_are_no_further_apart_than_is_said() -> None:
 
 def told(*overrides: str, searched: bool = False) -> list[str]:
     config = compose(overrides).config
-    return apart(config, build_program(config), searched=searched)
+    return fidelity_warnings(config, build_program(config), searched=searched)
 
 
 def test_a_plan_that_may_be_longer_in_messages_is_told_by_how_much() -> None:

@@ -45,7 +45,7 @@ def test_libra_s_tables(tmp_path: Path, dims: int, objective: str, golden: str) 
         coordinates = summary.cell.coordinates
         total = float(coordinates["space.bandwidth.total"].split()[0])
         certified = cases[NAMES[coordinates["workload"]], total]
-        best = summary.objective.of(summary.best)
+        best = summary.objective.value(summary.best)
         found = 1e9 * best if objective == "time" else 1e9 / best / 1e10
         assert summary.gap is not None
         assert summary.gap <= 2e-3

@@ -12,11 +12,11 @@ import pytest
 from dimsweep.engine import DimsweepError, InfeasibleError
 from dimsweep.engine.units import format_bytes
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.config.cost import Bought
+from dimsweep.sweeper.config.cost import Purchase
 from dimsweep.sweeper.draw.page import render
 from dimsweep.sweeper.ledger.record import StudyRecord, read_study
 from dimsweep.sweeper.ledger.stored import load
-from dimsweep.sweeper.places import study_names
+from dimsweep.sweeper.places import list_studies
 from dimsweep.sweeper.questions.findings import build_report
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.report import sections
@@ -25,7 +25,7 @@ from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.simulation.program import build_program
 from dimsweep.sweeper.simulation.simulate import simulate
 from dimsweep.sweeper.study.idle import idle_keys
-from dimsweep.sweeper.study.rules import design_warnings, once, verdict
+from dimsweep.sweeper.study.rules import design_warnings, merge_warnings, provisioning_verdict
 from tests.support.studies import run
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -174,7 +174,7 @@ def test_real_clusters_have_links_prices_and_watts(name: str) -> None:
     config = compose([f"topology={name}", f"npu={npu}", f"cost={cost}"]).config
     topology = config.topology.build()
     bandwidth = np.array([dim.bandwidth for dim in topology.dims])
-    bought = Bought(config.cost, topology)
+    bought = Purchase(config.cost, topology)
     for built, each in (
         (bought.prices(), usd),
         (bought.watts(), watts),
@@ -187,7 +187,7 @@ def test_real_clusters_have_links_prices_and_watts(name: str) -> None:
 @pytest.mark.parametrize("cost", ["libra_3d", "libra_4d", "illustrative"])
 def test_every_cost_file_prices_the_preset_of_real_nodes(cost: str) -> None:
     composed = compose(["topology=dgx_a100", "workload=gpt3_175b", f"cost={cost}"])
-    assert Bought(composed.config.cost, composed.config.topology.build()).prices() is not None
+    assert Purchase(composed.config.cost, composed.config.topology.build()).prices() is not None
 
 
 def no_provisioning(*overrides: str) -> list[str]:
@@ -299,11 +299,11 @@ def test_bandwidth_without_traffic() -> None:
      (0.8, "under-provisioned")],
 )  # fmt: skip
 def test_verdicts(provision: float, expected: str) -> None:
-    assert verdict(provision) == expected
+    assert provisioning_verdict(provision) == expected
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("study", study_names())
+@pytest.mark.parametrize("study", list_studies())
 def test_committed_studies_have_no_warnings(study: str) -> None:
     config = compose([f"study={study}"]).config
     if config.space.network is not None or "network.generator" in config.grid:
@@ -333,8 +333,8 @@ def text_of_a_paper(text: str) -> bool:
 
 
 def test_cells_share_their_warnings() -> None:
-    assert once([["a", "b"], ["a"]]) == ["a", "b (in 1 of 2 cells)"]
-    assert once([]) == []
+    assert merge_warnings([["a", "b"], ["a"]]) == ["a", "b (in 1 of 2 cells)"]
+    assert merge_warnings([]) == []
 
 
 @pytest.mark.long

@@ -8,12 +8,12 @@ import pytest
 
 from dimsweep.engine import DimsweepError, Fidelity, Program, Result, run_one
 from dimsweep.engine.rules import KernelInputs, has_equal_inputs
-from dimsweep.sweeper.config.compose import Composed, compose
+from dimsweep.sweeper.config.compose import ComposedConfig, compose
 from dimsweep.sweeper.config.schema import Config, Design
 from dimsweep.sweeper.ledger.rows import single_row
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.simulation.program import build_program
-from dimsweep.sweeper.study.idle import _OTHER_THINGS, _values, idle_keys
+from dimsweep.sweeper.study.idle import _OTHER_THINGS, _other_values, idle_keys
 
 PLAN = (
     *("workload=gpt3_13b", "topology=dgx_h100", "topology.shape=Switch(8)_Switch(4)", "npu=h100"),
@@ -39,9 +39,9 @@ def figures(config: Config, program: Program) -> dict[str, Any]:
 def first_that_can_be(config: Config, key: str) -> tuple[Config, Program, dict[str, Any]] | None:
     """The configuration with the first other value of a key that can be simulated, its program and
     figures."""
-    for value in _values(config, key):
+    for value in _other_values(config, key):
         try:
-            changed = config.changed({key: value})
+            changed = config.with_values({key: value})
             if changed.value(key) != config.value(key):
                 program = build_program(changed)
                 return changed, program, figures(changed, program)
@@ -64,7 +64,7 @@ def test_most_idle_keys_are_told_and_no_other(
         if found is None:
             continue
         config, program, other = found
-        changed = Composed(composed.overrides, composed.choices, config)
+        changed = ComposedConfig(composed.overrides, composed.choices, config)
         silent |= {key} if other == own else set()
         told |= idle_keys(changed, program, [key]).keys()
     assert told <= silent

@@ -103,16 +103,16 @@ def test_a_plug_in_that_fails_is_told_where_it_is_used(
     assert main(["simulate", *words]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "algorithm hasty of the plug-in hasty.py fails its self-check" in told
-    monkeypatch.setattr(checks, "fault", lambda *_: pytest.fail("once for each text"))
-    (warning,) = checks.failing_plugins(compose(words).config)
+    monkeypatch.setattr(checks, "find_fault", lambda *_: pytest.fail("once for each text"))
+    (warning,) = checks.plugin_warnings(compose(words).config)
     assert "by phases" in warning and "dimsweep check-plugin hasty.py" in warning
     study = Study({"name": "hasty", "grid": {"collective.chunks": [1, 2]}}, *words[:-2], words[-1])
     assert warning in study.warnings
 
 
 def test_a_plug_in_that_nothing_uses_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "fault", lambda *_: pytest.fail("hasty is not used"))
-    assert checks.failing_plugins(compose(["plugins=[hasty.py]", *WORDS]).config) == []
+    monkeypatch.setattr(checks, "find_fault", lambda *_: pytest.fail("hasty is not used"))
+    assert checks.plugin_warnings(compose(["plugins=[hasty.py]", *WORDS]).config) == []
 
 
 @pytest.mark.long

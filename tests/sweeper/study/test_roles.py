@@ -6,10 +6,10 @@ import pytest
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.config.roles import default_role, roles_of
+from dimsweep.sweeper.config.roles import default_role, resolve_roles
 from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.ledger.record import read_study
-from dimsweep.sweeper.places import study_names
+from dimsweep.sweeper.places import list_studies
 from dimsweep.sweeper.questions.split.grid import build_grid
 from tests.support.studies import SMALL, planned, run
 
@@ -96,8 +96,8 @@ def test_what_is_wrong_is_named(words: list[str], named: str, tmp_path: Path) ->
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", study_names())
+@pytest.mark.parametrize("name", list_studies())
 def test_every_study_has_roles(name: str) -> None:
     """None searches a scenario, and none has a role of what is no axis."""
     config = compose([f"study={name}"]).config
-    roles_of(config, build_grid(config))
+    resolve_roles(config, build_grid(config))

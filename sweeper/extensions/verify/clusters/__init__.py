@@ -55,7 +55,7 @@ from dimsweep.sweeper.extensions.verify.points import (
     write_picture,
 )
 from dimsweep.sweeper.output import write_file
-from dimsweep.sweeper.terminal import plural, say, waiting
+from dimsweep.sweeper.terminal import format_count, print_line, showing_progress
 
 _WIDE = 200
 
@@ -111,13 +111,13 @@ def command(
         console = Console(width=_WIDE, soft_wrap=True, stderr=as_json)
     data = data or find_recorded("clusters", "--data")
     files = _choose_tables(find_tables(data), tables)
-    with waiting("simulating measured iterations", console):
+    with showing_progress("simulating measured iterations", console):
         answers = compare(files)
     for file in files:
         if own := [row for row in answers[file] if isinstance(row, Compared)]:
             print_rows(file.stem, own, console)
         for why, n in Counter(why for why in answers[file] if isinstance(why, str)).items():
-            say(f"left out: {plural(n, 'row')} of {file.stem}: {why}", console)
+            print_line(f"left out: {format_count(n, 'row')} of {file.stem}: {why}", console)
     rows = [row for file in files for row in answers[file] if isinstance(row, Compared)]
     if as_json:
         print_json([build_point(row) for row in rows])
@@ -130,11 +130,11 @@ def command(
         print_groups(times, console)
     if times and picture is not None:
         write_picture(picture, draw_picture(times, kind), kind)
-        say(f"\n{picture} shows them", console)
+        print_line(f"\n{picture} shows them", console)
     coverage = _cover_intervals(times, evidence, console)
     found: dict[str, list[Predicted]] = {}
     if calibrate:
-        with waiting("calibrating each source by three of its rows", console):
+        with showing_progress("calibrating each source by three of its rows", console):
             found = calibrate_sources(times)
         print_calibrated(found, console)
     if page is not None:
@@ -151,7 +151,7 @@ def _cover_intervals(
     if evidence is not None:
         bands = Bands.fit([run.place for run in runs], [run.logarithm for run in runs])
         write_file(evidence, "the evidence", format_table(bands, runs).encode())
-        say(f"\n{evidence} has {plural(len(times), 'run')}", console)
+        print_line(f"\n{evidence} has {format_count(len(times), 'run')}", console)
     found = Coverage(bands, tuple(runs))
     if runs:
         print_coverage(found, console)

@@ -43,7 +43,7 @@ from dimsweep.sweeper.extensions.verify.clusters.measurements import LeftOut, Me
 from dimsweep.sweeper.extensions.verify.clusters.plans import Prediction, configure, predict
 from dimsweep.sweeper.extensions.verify.clusters.systems import build_model, find_system
 from dimsweep.sweeper.extensions.verify.points import map_in_processes
-from dimsweep.sweeper.terminal import plural, say, table
+from dimsweep.sweeper.terminal import format_count, make_table, print_line
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,7 @@ def _simulate_shifted(
     def changed(config: Config) -> Config:
         some = [p for p in list_parameters(config) if p.name in wanted]
         at = np.array([min(wanted[p.name], p.maximum_logarithm(config)) for p in some])
-        return config.changed(compute_settings(config, some, at))
+        return config.with_values(compute_settings(config, some, at))
 
     try:
         return math.log(predict(measured, changed).seconds)
@@ -272,8 +272,8 @@ def _predict_row(row: Compared, log: float, posterior: Posterior, slopes: Floats
 
 def print_calibrated(found: dict[str, list[Predicted]], console: Console) -> None:
     """Print the errors of the other rows before and after the calibration."""
-    say("", console)
-    console.print(table(HEADS, format_calibrated(found)))
+    print_line("", console)
+    console.print(make_table(HEADS, format_calibrated(found)))
 
 
 HEADS = (
@@ -397,8 +397,8 @@ class Coverage:
             f"intervals from other sources: {', '.join(shares)}",
             f"rows of a source are correlated: from the {len({*origins})} sources, the standard "
             "errors of the shares are " + " and ".join(f"{each:.0%}" for each in doubts),
-            f"without an interval: {plural(none, 'row')} of a kind that no other source has; not "
-            f"judged: {plural(alone, 'row')} of the only fitted source of a GPU and kind",
+            f"without an interval: {format_count(none, 'row')} of a kind that no other source has; not "
+            f"judged: {format_count(alone, 'row')} of the only fitted source of a GPU and kind",
             *self._describe_pairs(),
         ]
 
@@ -448,20 +448,20 @@ def print_coverage(coverage: Coverage, console: Console) -> None:
     for name, groups in coverage.group_rows().items():
         shares = (f"in {share:.0%}" for share in SHARES)
         columns = (f"intervals, by {name}", "rows", "sources", *shares, "90% width")
-        say("", console)
+        print_line("", console)
         console.print(
-            table(columns, [format_coverage(group, own) for group, own in groups.items()])
+            make_table(columns, [format_coverage(group, own) for group, own in groups.items()])
         )
-    say("", console)
+    print_line("", console)
     for sentence in coverage.list_sentences():
-        say(sentence, console)
+        print_line(sentence, console)
 
 
 def _format_share(inside: Sequence[bool], share: float, what: str) -> str:
     """Format "143 of 272 rows within the 50% band (53%, aim 50% ± 7%)"."""
 
     return (
-        f"{sum(inside)} of {plural(len(inside), what)} within the {share:.0%} band "
+        f"{sum(inside)} of {format_count(len(inside), what)} within the {share:.0%} band "
         f"({fmean(inside):.0%}, aim {share:.0%} ± {COVERAGE_AIMS[share]:.0%})"
     )
 

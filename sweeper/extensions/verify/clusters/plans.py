@@ -286,7 +286,7 @@ def configure(measured: Measurement, micro_batches: int) -> Config:
         **_parse_sharding(measured),
         **_build_stack(measured),
     }
-    return system.config.changed(
+    return system.config.with_values(
         {
             "topology.shape": shape,
             **{

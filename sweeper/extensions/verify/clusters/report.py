@@ -25,7 +25,7 @@ from dimsweep.sweeper.extensions.verify.clusters.measurements import GIB
 from dimsweep.sweeper.extensions.verify.points import Tolerance, Value, within_share
 from dimsweep.sweeper.output import write_file
 from dimsweep.sweeper.report.colours import BLUE, GREEN, GREY, ORANGE
-from dimsweep.sweeper.terminal import plural, say, table
+from dimsweep.sweeper.terminal import format_count, make_table, print_line
 
 _MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 _COLOURS = (BLUE, ORANGE, GREEN, "#CC79A7", "#D55E00", "#56B4E9", "#F0E442", GREY, "black")
@@ -175,8 +175,8 @@ def print_rows(name: str, rows: Sequence[Compared], console: Console) -> None:
         plan = f"{row.measured.plan} {row.measured.precision}"
         line = (str(row.line), model, row.gpu, plan, f"{row.measured.gpus:,}")
         lines.append((*line, theirs, ours, f"{row.error:+.1%}"))
-    say(f"\n{name}", console, "bold")
-    console.print(table(columns, lines, left=4))
+    print_line(f"\n{name}", console, "bold")
+    console.print(make_table(columns, lines, left=4))
 
 
 def build_point(row: Compared) -> Value:
@@ -222,15 +222,15 @@ def _print_errors(title: str, groups: Mapping[str, Errors], console: Console) ->
         )
         for name, errors in groups.items()
     ]
-    say("", console)
-    console.print(table(columns, lines))
+    print_line("", console)
+    console.print(make_table(columns, lines))
 
 
 def print_summary(times: Sequence[Compared], memory: Sequence[Compared], console: Console) -> bool:
     """Print rows, errors and rank correlations; return whether all aims are met."""
 
     good = True
-    say("\nsummary", console, "bold")
+    print_line("\nsummary", console, "bold")
     kinds = {"fitted": True, "unfitted": False}
     for kind, own in {
         **{
@@ -240,14 +240,14 @@ def print_summary(times: Sequence[Compared], memory: Sequence[Compared], console
         "by data sheets alone": [row for row in times if row.uses_peaks],
     }.items():
         if own:
-            say(f"times, {kind}: {_format_errors(Errors.from_rows(own))}", console)
+            print_line(f"times, {kind}: {_format_errors(Errors.from_rows(own))}", console)
     aimed = correct_fitted_rows([row for row in times if row.gpu in AIMED])
     if aimed:
         all_of_them, sources = Errors.from_rows(aimed), group_rows(find_origin, aimed)
         worst, name = max((Errors.from_rows(own).mean, name) for name, own in sources.items())
         good &= all_of_them.median <= MEDIAN_AIM and all_of_them.mean <= MEAN_AIM
         good &= worst <= SOURCE_AIM
-        say(
+        print_line(
             f"times, one source left out, {', '.join(AIMED)}: {_format_errors(all_of_them)} "
             f"(aims: median {MEDIAN_AIM:.0%}, mean {MEAN_AIM:.0%})",
             console,
@@ -255,20 +255,20 @@ def print_summary(times: Sequence[Compared], memory: Sequence[Compared], console
         alone = sum(row.gpu in AIMED for row in times) - len(aimed)
         if alone:
             what = "of the only fitted source of a GPU and kind"
-            say(f"not judged: {plural(alone, 'row')} {what}", console)
-        say(f"worst source: mean {worst:.1%} of {name} (aim {SOURCE_AIM:.0%})", console)
+            print_line(f"not judged: {format_count(alone, 'row')} {what}", console)
+        print_line(f"worst source: mean {worst:.1%} of {name} (aim {SOURCE_AIM:.0%})", console)
         good &= _print_ranks(sources, console)
     for what, own in group_rows(_memory_kind, memory).items():
         if what == "reserved":
             enough = sum(row.values[0] <= row.ours.reserved for row in own)
-            say(
-                f"memory: {enough} of {plural(len(own), 'row')} within what may be reserved",
+            print_line(
+                f"memory: {enough} of {format_count(len(own), 'row')} within what may be reserved",
                 console,
             )
         errors, low = Errors.from_rows(own), min(row.error for row in own)
         mean, less = MEMORY_AIMS[what]
         good &= errors.mean <= mean and low >= -less
-        say(
+        print_line(
             f"memory, {what}: {_format_errors(errors)} (aim: mean {mean:.0%}); lowest {low:+.1%} "
             f"(aim: never less than measured{f' by more than {less:.0%}' if less else ''})",
             console,
@@ -282,7 +282,9 @@ def _print_ranks(sources: Mapping[str, Sequence[Compared]], console: Console) ->
         if len(own) >= _RANKED_ROWS:
             rank = Errors.from_rows(own).rank
             good &= not rank < RANK_AIM
-            say(f"Spearman {rank:.2f} of {len(own)} rows of {name} (aim {RANK_AIM})", console)
+            print_line(
+                f"Spearman {rank:.2f} of {len(own)} rows of {name} (aim {RANK_AIM})", console
+            )
     return good
 
 

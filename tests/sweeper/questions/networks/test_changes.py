@@ -15,7 +15,7 @@ from dimsweep.sweeper.calibrate.evidence import (
     compute_confidence,
     compute_confidence_on_measured_network,
 )
-from dimsweep.sweeper.config.compose import Composed, compose
+from dimsweep.sweeper.config.compose import ComposedConfig, compose
 from dimsweep.sweeper.draw.design import design_of_answer
 from dimsweep.sweeper.ledger.record import Change, End, Proof, Rival
 from dimsweep.sweeper.questions.findings import read_report, tabulate_study
@@ -75,7 +75,7 @@ space:
 
 
 @pytest.fixture(scope="module")
-def composed(tmp_path_factory: pytest.TempPathFactory) -> Composed:
+def composed(tmp_path_factory: pytest.TempPathFactory) -> ComposedConfig:
     folder = tmp_path_factory.mktemp("changes")
     file = folder / "which.yaml"
     file.write_text(TEXT)
@@ -83,7 +83,7 @@ def composed(tmp_path_factory: pytest.TempPathFactory) -> Composed:
 
 
 @pytest.fixture(scope="module")
-def designs(composed: Composed) -> Designs:
+def designs(composed: ComposedConfig) -> Designs:
     return Designs(composed)
 
 
@@ -163,7 +163,7 @@ def test_a_price_may_move_until_another_cell_is_the_best(
     name: str,
 ) -> None:
     config, times = designs.composed.config, seconds(UNCHANGED_TIERS)
-    twice = designs.slopes(config.changed(resolve(config, PRICES[name])))
+    twice = designs.slopes(config.with_values(resolve(config, PRICES[name])))
     places = [designs.cells.candidates(row) for row in designs.cells.rows]
     slopes = np.concatenate([designs.cells.places.select_networks(twice, each) for each in places])
 
@@ -242,15 +242,15 @@ def test_a_model_may_grow_until_another_cell_is_the_best(
                     assert int(np.argmin(losses)) == number_of(designs, end.by)
 
 
-def test_other_numbers_of_layers_are_bounded_as_by_themselves(composed: Composed) -> None:
+def test_other_numbers_of_layers_are_bounded_as_by_themselves(composed: ComposedConfig) -> None:
     """Also where plans fit that did not before, whatever number was asked for first."""
-    full = replace(composed, config=composed.config.changed({"npu.memory": "2 GB", LAYERS: 48}))
+    full = replace(composed, config=composed.config.with_values({"npu.memory": "2 GB", LAYERS: 48}))
     designs = Designs(full)
     designs.bounds(0)
     found = [len(designs)]
     for layers in (24, 8):
         own = designs.with_changes({LAYERS: layers}, np.inf)
-        fresh = Designs(replace(full, config=full.config.changed({LAYERS: layers})))
+        fresh = Designs(replace(full, config=full.config.with_values({LAYERS: layers})))
         for i, first in enumerate(fresh.cells.first[:-1].tolist()):
             assert (own.bounds(i) == fresh.bounds(i)).all()
             assert own.compose(first)[0] == fresh.compose(first)[0]
@@ -268,7 +268,7 @@ def times_of(designs: Designs, layers: int) -> Floats:
     """The simulated seconds of all cells for a model of so many layers."""
     found = []
     for number in range(len(designs)):
-        config = designs.compose(number)[1].config.changed({LAYERS: layers})
+        config = designs.compose(number)[1].config.with_values({LAYERS: layers})
         try:
             program = build_program(config)
         except InfeasibleError:
@@ -298,7 +298,7 @@ def test_the_rival_is_the_second_best_of_all_simulated(
     assert rival.elsewhere
     assert rival.sure == compute_confidence_on_measured_network(math.log(rival.factor), *both)
     assert 0.5 < rival.sure < compute_confidence_on_measured_network(1.0, *both) < 1
-    other = [config.changed({"npu.machines": []}) for config in both]
+    other = [config.with_values({"npu.machines": []}) for config in both]
     assert compute_confidence_on_measured_network(1.0, *other) is None
 
 
@@ -345,7 +345,7 @@ def test_gains_of_a_network_are_against_the_baseline(tmp_path: Path) -> None:
     report = read_report(plan.folder)
     best = report.ordered[0]
     assert best.reference is not None and best.reference.is_common
-    today = compose([f"study={file}"]).config.changed(
+    today = compose([f"study={file}"]).config.with_values(
         {
             "topology.shape": "Ring(2)_Switch(4)",
             "topology.bandwidth": ["450 GB/s", "25 GB/s"],
@@ -371,7 +371,7 @@ def test_each_region_is_won_by_the_best_of_all_simulated(
     regions, config = found.regions, designs.composed.config
     assert regions is not None
     assert regions.x in PRICES
-    twice = designs.slopes(config.changed(resolve(config, PRICES[regions.x])))
+    twice = designs.slopes(config.with_values(resolve(config, PRICES[regions.x])))
     places = [designs.cells.candidates(row) for row in designs.cells.rows]
     slopes = np.concatenate([designs.cells.places.select_networks(twice, each) for each in places])
     numbers = [number_of(designs, each) for each in regions.designs]
@@ -413,7 +413,9 @@ def test_who_comes_next_is_told_with_how_sure_that_is() -> None:
 
 
 @pytest.mark.long
-def test_the_report_tells_what_would_change_the_answer(composed: Composed, found: Changes) -> None:
+def test_the_report_tells_what_would_change_the_answer(
+    composed: ComposedConfig, found: Changes
+) -> None:
     plan = plan_study(composed)
     run(plan)
     proof, report = proof_of(plan), read_report(plan.folder)
@@ -442,10 +444,10 @@ def test_the_report_tells_what_would_change_the_answer(composed: Composed, found
 
 @pytest.mark.parametrize("zero", [[0], [0, 1, 2, 3]])
 def test_cells_that_communicate_alike_are_bounded_as_by_themselves(
-    composed: Composed, zero: list[int]
+    composed: ComposedConfig, zero: list[int]
 ) -> None:
     space = {"space.plan.zero": zero, "space.plan.pipeline": [1, 2, 4]}
-    designs = Designs(replace(composed, config=composed.config.changed(space)))
+    designs = Designs(replace(composed, config=composed.config.with_values(space)))
     cells, random = designs.cells, np.random.default_rng(1)
     for moved in (
         UNCHANGED_TIERS,
@@ -461,7 +463,7 @@ def test_cells_that_communicate_alike_are_bounded_as_by_themselves(
             assert cells.bound_loads(i, moved, some) == pytest.approx(whole[some], rel=1e-13)
 
 
-def test_interruptions_may_be_more_until_another_size_is_the_best(composed: Composed) -> None:
+def test_interruptions_may_be_more_until_another_size_is_the_best(composed: ComposedConfig) -> None:
     """The same as all cells say, each with what is left of its time."""
     words = {"objective": "effective_time", "space.network.npus": {"at_least": 4, "at_most": 32}}
     tiers = composed.config.value("space.network.tiers")
@@ -469,7 +471,7 @@ def test_interruptions_may_be_more_until_another_size_is_the_best(composed: Comp
     words |= {"space.network.tiers": tiers, "space.plan.tensor": [1], "space.plan.pipeline": [1]}
     words |= {"reliability.restart": "2 min", "reliability.checkpoint.stall": "10 s"}
     words |= {"reliability.npu_time": "0.05 day"}
-    own = replace(composed, config=composed.config.changed(words))
+    own = replace(composed, config=composed.config.with_values(words))
     designs = Designs(own)
     cells = [designs.plan(number) for number in range(len(designs))]
     programs = [cell.program for cell in cells if isinstance(cell, PlannedCell)]
@@ -477,7 +479,7 @@ def test_interruptions_may_be_more_until_another_size_is_the_best(composed: Comp
 
     def losses(factor: float) -> Floats:
         changes = {"reliability.npu_time": f"{0.05 / factor} day"}
-        other = Designs(replace(own, config=own.config.changed(changes)))
+        other = Designs(replace(own, config=own.config.with_values(changes)))
         return times * np.concatenate([other.loss_factors(row) for row in other.cells.rows])
 
     best = int(np.argmin(losses(1.0)))

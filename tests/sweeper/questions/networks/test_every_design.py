@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dimsweep.engine import DimsweepError, InfeasibleError
-from dimsweep.sweeper.config.compose import Composed, compose
+from dimsweep.sweeper.config.compose import ComposedConfig, compose
 from dimsweep.sweeper.ledger.record import Proof
 from dimsweep.sweeper.questions.networks.designs import Designs
 from dimsweep.sweeper.questions.plan import plan_study
@@ -19,10 +19,10 @@ from tests.support.studies import run
 from tests.sweeper.questions.networks.test_designs import proof_of
 
 FINE = 1.002  # designs of a front that differ less in cost stand for one another
-Write = Callable[[Space], Composed]
+Write = Callable[[Space], ComposedConfig]
 
 
-def written(folder: Path, study: Space) -> Composed:
+def written(folder: Path, study: Space) -> ComposedConfig:
     file = folder / f"space{len([*folder.iterdir()])}.yaml"
     file.write_text(text_of(study))
     return compose([f"study={file}", f"results={folder / 'results'}"])
@@ -34,13 +34,13 @@ def write(tmp_path: Path) -> Write:
     return partial(written, tmp_path)
 
 
-def searched(composed: Composed) -> Proof:
+def searched(composed: ComposedConfig) -> Proof:
     plan = plan_study(composed)
     run(plan)
     return proof_of(plan)
 
 
-def check(proof: Proof, composed: Composed, losses: Losses) -> None:
+def check(proof: Proof, composed: ComposedConfig, losses: Losses) -> None:
     """Check that no design is better than the proven best, or below the proven front."""
     assert proof.best is not None
     best = min(loss for loss, _ in losses)
@@ -147,7 +147,7 @@ def test_no_design_of_a_reported_space_is_better(write: Write, study: Space) -> 
     check(searched(composed), composed, simulate_all(composed.config))
 
 
-def designs_of(composed: Composed) -> Designs:
+def designs_of(composed: ComposedConfig) -> Designs:
     designs = plan_study(composed).stream
     assert isinstance(designs, Designs)
     return designs

@@ -65,8 +65,8 @@ def test_phases_tell_the_time_and_flows_how_much_longer_it_takes(
     assert not isinstance(found, PrunedCell)
     config = found.plan.config
     result = simulate(config, found.program)
-    assert result.time == simulate(config.changed({"reliability.outages": []})).time
-    assert result.outages == simulate(config.changed({"fidelity": "flow"})).outages
+    assert result.time == simulate(config.with_values({"reliability.outages": []})).time
+    assert result.outages == simulate(config.with_values({"fidelity": "flow"})).outages
     own = Outages._time
     monkeypatch.setattr(Outages, "_time", lambda *args: 2 * own(*args))  # were flows as slow
     assert simulate(config, found.program).outages == result.outages

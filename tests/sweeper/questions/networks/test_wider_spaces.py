@@ -15,10 +15,10 @@ from dimsweep.engine import DimsweepError, run_batch
 from dimsweep.engine.network.generators import Hpn
 from dimsweep.engine.workload.plan import Offload
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.config.network import Family
+from dimsweep.sweeper.config.network import GeneratorFamily
 from dimsweep.sweeper.config.study import Networks, NpuRange
 from dimsweep.sweeper.ledger.record import PrunedCell
-from dimsweep.sweeper.part import written
+from dimsweep.sweeper.part import to_plain
 from dimsweep.sweeper.questions.networks.designs import Designs
 from dimsweep.sweeper.questions.networks.shapes import _iterate_tiers
 from dimsweep.sweeper.questions.plan import plan_study
@@ -113,7 +113,7 @@ def test_products_are_all_whose_sizes_make_such_a_number(
 ) -> None:
     npus = {"at_least": least, "at_most": least + more}
     tier = {"blocks": ["Ring", "Switch"], "bandwidth": ["1 GB/s"], "algorithms": ["ring", "direct"]}
-    space = Networks.of({"npus": npus, "tiers": [{**tier, "sizes": own} for own in sizes]})
+    space = Networks.from_plain({"npus": npus, "tiers": [{**tier, "sizes": own} for own in sizes]})
     every = product(*(own or range(1, least + more + 1) for own in sizes))
     wanted = [each for each in every if least <= prod(each) <= least + more]
     found = list(_iterate_tiers(space.tiers, space.npus))
@@ -124,12 +124,12 @@ def test_products_are_all_whose_sizes_make_such_a_number(
 def test_a_number_of_npus_is_written_as_it_was_told() -> None:
     tiers = {"tiers": [{"blocks": ["Ring"], "bandwidth": ["1 GB/s"]}]}
     for npus in (16, {"at_least": 16, "at_most": 20}):
-        space = Networks.of({"npus": npus, **tiers})
+        space = Networks.from_plain({"npus": npus, **tiers})
         assert space.plain()["npus"] == npus
-        assert Networks.of(space.plain()) == space
-    assert NpuRange.of({"at_least": 16, "at_most": 20}).text == "16 to 20"
+        assert Networks.from_plain(space.plain()) == space
+    assert NpuRange.from_plain({"at_least": 16, "at_most": 20}).text == "16 to 20"
     with pytest.raises(DimsweepError, match="at most 15 and at least 16") as error:
-        Networks.of({"npus": {"at_least": 16, "at_most": 15}, **tiers})
+        Networks.from_plain({"npus": {"at_least": 16, "at_most": 15}, **tiers})
     assert error.value.where == "npus.at_most"
 
 
@@ -155,7 +155,7 @@ def test_npus_cost_what_they_do_with_their_memory(which: Callable[..., StudyPlan
         assert float(designs.costs[number]) == pytest.approx(float(own), rel=1e-12)
         assert labels["npu.memory"] == ("0.7 GB" if shape.memory < 1e9 else "1.2 GB")
     plain = designs.composed.config
-    twice = plain.changed({"cost.npu": f"{2 * float(plain.cost.npu)} USD"})
+    twice = plain.with_values({"cost.npu": f"{2 * float(plain.cost.npu)} USD"})
     before = [shape.cost for shape in designs.cells.shapes]
     after = [shape.with_prices(twice, plain).cost for shape in designs.cells.shapes]
     for shape, one, two in zip(designs.cells.shapes, before, after, strict=True):
@@ -265,9 +265,9 @@ def test_a_generator_with_several_values_is_a_family(which: Callable[..., StudyP
 
 def test_lists_are_several_values_where_one_is_no_list() -> None:
     def members(**entry: object) -> list[object]:
-        (found,) = Networks.of({"npus": 16, "generators": [entry]}).generators
-        assert isinstance(found, Family)
-        assert written(found.text) is not None
+        (found,) = Networks.from_plain({"npus": 16, "generators": [entry]}).generators
+        assert isinstance(found, GeneratorFamily)
+        assert to_plain(found.text) is not None
         return [*found.members]
 
     torus = members(kind="ocs_torus", shape=[4, 2, 2])

@@ -118,7 +118,7 @@ def test_cells_that_were_lost_are_planned_again(
     with Ledger(plan.folder, plan.study, plan.schema) as ledger:
         assert ("its cells are planned again" in " ".join(ledger.notes)) == (harm is flip)
         inline = {"executor.mode": "inline", "executor.timeout": None, "executor.memory": None}
-        executor = make_executor(plan.config.changed(inline), [], plan.schema)
+        executor = make_executor(plan.config.with_values(inline), [], plan.schema)
         progress = run_sweep(plan, ledger, executor, lambda _: None)
     assert progress.done == progress.reused == 24
     assert load(plan.folder).equals(rows)

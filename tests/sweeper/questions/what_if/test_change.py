@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.schema import Config
-from dimsweep.sweeper.part import BANDWIDTH
+from dimsweep.sweeper.part import parse_bandwidth
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.questions.what_if.change import NoChangeError, multiply, resolve
-from dimsweep.sweeper.study.kept import split_of, split_text
+from dimsweep.sweeper.study.kept import format_split, parse_split
 
 CONFIG = compose(
     ["workload=gpt3_13b", "topology=dgx_h100", "npu=h100", "cost=dgx_h100", "name=x"]
@@ -39,7 +39,7 @@ TIERS = ("package", "pod")
 )
 def test_a_change_is_a_value_or_a_factor(changes: dict[str, object], found: object) -> None:
     assert resolve(CONFIG, changes) == found
-    CONFIG.changed(resolve(CONFIG, changes))
+    CONFIG.with_values(resolve(CONFIG, changes))
 
 
 def test_a_factor_is_for_every_number_of_a_mapping() -> None:
@@ -49,13 +49,15 @@ def test_a_factor_is_for_every_number_of_a_mapping() -> None:
     )
     numbers = {name: each for name, each in before.items() if each is not None}
     assert after == before | {name: multiply(each, Fraction(2)) for name, each in numbers.items()}
-    program = [CONFIG.changed(each).cost for each in ({}, resolve(CONFIG, {"cost.tiers": "x2"}))]
+    program = [
+        CONFIG.with_values(each).cost for each in ({}, resolve(CONFIG, {"cost.tiers": "x2"}))
+    ]
     for tier in TIERS:
         assert program[1].tiers[tier].link == 2 * program[0].tiers[tier].link
 
 
 def test_one_bandwidth_for_all_dimensions_becomes_one_each() -> None:
-    config = CONFIG.changed({"topology.bandwidth": "100 GB/s"})
+    config = CONFIG.with_values({"topology.bandwidth": "100 GB/s"})
     assert resolve(config, {"topology.bandwidth[1]": "x2"}) == {
         "topology.bandwidth": ["100 GB/s", "200 GB/s"]
     }
@@ -127,19 +129,19 @@ def test_nothing_is_asked_where_it_is_off(text: str) -> None:
 @given(st.integers(1, 10**6), st.integers(1, 64), st.integers(1, 64))
 def test_a_factor_is_exact(number: int, over: int, under: int) -> None:
     text = multiply(f"{number} GB/s", Fraction(over + 1))
-    assert BANDWIDTH(text) == number * (over + 1) * 1e9
+    assert parse_bandwidth(text) == number * (over + 1) * 1e9
     if over != under:
-        changed = BANDWIDTH(multiply(f"{number} GB/s", Fraction(over, under)))
+        changed = parse_bandwidth(multiply(f"{number} GB/s", Fraction(over, under)))
         assert changed == pytest.approx(number * over / under * 1e9, rel=1e-15)
 
 
 @given(st.lists(st.integers(1, 10**14), min_size=1, max_size=5))
 def test_a_split_is_the_same_as_text(split: list[int]) -> None:
-    assert split_of(split_text([float(each) for each in split])) == tuple(map(float, split))
+    assert parse_split(format_split([float(each) for each in split])) == tuple(map(float, split))
 
 
 def test_a_key_that_is_not_there_is_no_traceback() -> None:
-    config = Config.of(CONFIG.text)
+    config = Config.from_plain(CONFIG.text)
     for name in ("topology.shape.1", "topology.tiers.9", "topology.tiers.x", "memory.kind.x"):
         with pytest.raises(DimsweepError):
-            config.changed({name: 1})
+            config.with_values({name: 1})

@@ -22,7 +22,7 @@ from dimsweep.sweeper.run.executor.setup import Setup
 from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.run.reproduce import reproduce
 from dimsweep.sweeper.simulation.program import build_cluster, build_workload
-from dimsweep.sweeper.study.kept import split_text
+from dimsweep.sweeper.study.kept import format_split
 from tests.support.studies import SMALL, planned, run
 
 INLINE = ExecutorConfig(mode="inline")
@@ -72,10 +72,10 @@ def by_hand(plan: StudyPlan, row: pd.Series) -> dict[str, object]:
     settings: dict[str, object] = {}
     if config.space.bandwidth.is_searched:
         own = [best[name] for name in rows if name.startswith("bandwidth_")]
-        settings["topology.bandwidth"] = split_text([round(each * 1e9) for each in own])
+        settings["topology.bandwidth"] = format_split([round(each * 1e9) for each in own])
     for name, parameter in config.space.parameters.items():
         settings[name] = next(each for each in parameter.values if str(each) == best[name])
-    config = config.changed(settings | json.loads(row["changes"]))
+    config = config.with_values(settings | json.loads(row["changes"]))
     cluster = build_cluster(config)
     return single_row(config, simulate(build_workload(config, cluster), cluster))
 
