@@ -60,7 +60,7 @@ class Plugin:
         stem = Path(self.name).stem
         return self.name if self.path is None else f"dimsweep_plugin_{stem}"
 
-    def wrote(self, file: str) -> bool:
+    def has_file(self, file: str) -> bool:
         """Return whether a file is part of the plug-in."""
         own = self.files if self.path is None else [self.path]
         return any(file.endswith(each) for each in own)

@@ -206,7 +206,7 @@ def _predict_logarithm(
 ) -> float:
     own = observation.config or config
     try:
-        changed = own.changed(compute_settings(own, parameters, at)) if at.any() else own
+        changed = own.with_values(compute_settings(own, parameters, at)) if at.any() else own
         return math.log(observation.predict(changed))
     except DimsweepError as error:
         problem = f"cannot simulate it: {error.where}: {error.problem}"
@@ -280,8 +280,9 @@ def print_calibration(found: Calibration, console: Console) -> None:
         )
     if strange := found.unexplained:
         print_line(
-            f"{format_count(len(strange), 'measurement')} more than {UNEXPLAINED:g} deviations from the "
-            "prediction of the others: " + ", ".join(found.observations[i].name for i in strange),
+            f"{format_count(len(strange), 'measurement')} more than {UNEXPLAINED:g} deviations "
+            "from the prediction of the others: "
+            + ", ".join(found.observations[i].name for i in strange),
             console,
         )
 

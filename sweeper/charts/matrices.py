@@ -240,7 +240,7 @@ def draw_recheck(points: Points) -> tuple[str, UIElement] | None:
     for i, cell in enumerate(cells[:_MOST_RECHECKED]):
         comparison = Comparison.of(cell)
         pairs = [(r.phases, r.messages) for r in comparison.complete]
-        x, y = ([factor * comparison.measure.of(pair[i]) for pair in pairs] for i in (0, 1))
+        x, y = ([factor * comparison.measure.value(pair[i]) for pair in pairs] for i in (0, 1))
         ranks = [str(recheck.rank) for recheck in comparison.complete]
         source = ColumnDataSource({"x": x, "y": y, "rank": ranks})
         name = names[i] if len(cells) > 1 else "one design, by its rank"

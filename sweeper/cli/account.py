@@ -43,7 +43,9 @@ def print_screen(
     room = _SCREEN - reserved - count_lines(heading, console.width)
     rows = [row for row in _summary(result, npu_price) if not row[0].startswith("    ")]
     if result.renewal is not None:
-        rows.append(("time for training (ETTR)", "", f"{float(result.renewal.kept):.1%}"))
+        rows.append(
+            ("time for training (ETTR)", "", f"{float(result.renewal.effective_share):.1%}")
+        )
     for name, job in jobs.items():
         time = units.format_time(round(job.time * units.PICOSECONDS))
         rows.append((f"job {name}", time, f"{job.slowdown:.3f}x alone"))

@@ -127,13 +127,15 @@ def sweep_study(
 def _introduce(plan: "StudyPlan", console: "Console") -> None:
     """Tell what is odd about the designs, and what is not obvious about the search."""
     from dimsweep.sweeper.report.remarks import merged
-    from dimsweep.sweeper.search import reason
+    from dimsweep.sweeper.search import explain_choice
     from dimsweep.sweeper.terminal import print_line, print_warnings
 
     print_warnings([each.line for each in merged(plan.study.warnings)], console)
     # The record has none of a large grid.
     searches = zip(plan.cells, plan.study.cells, strict=False)
-    reasons = [reason(cell.config, record.sampler, record.trials) for cell, record in searches]
+    reasons = [
+        explain_choice(cell.config, record.sampler, record.trials) for cell, record in searches
+    ]
     for text in dict.fromkeys(filter(None, reasons)):
         print_line(text, console)
 

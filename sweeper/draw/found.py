@@ -130,7 +130,8 @@ def _draw_cells(ax: "Axes", cells: Sequence[CellSummary]) -> None:
 
 def _draw_fronts(ax: "Axes", cells: Sequence[CellSummary]) -> None:
     (fx, x_title), (fy, y_title) = (
-        words.axis(each, min(each.of(cell.best) for cell in cells)) for each in cells[0].objectives
+        words.axis(each, min(each.value(cell.best) for cell in cells))
+        for each in cells[0].objectives
     )
     x, y = cells[0].objectives
     for i, cell in enumerate(cells):
@@ -149,7 +150,7 @@ def _draw_fronts(ax: "Axes", cells: Sequence[CellSummary]) -> None:
             first, second = (cost, time) if x is COST else (time, cost)
             ax.plot(fx * first, fy * second, color=GREEN, lw=1, label="proven bound")
     ax.set(xlabel=x_title, ylabel=y_title)
-    spans = [o.of(cell.front.iloc[i]) for o in (x, y) for cell in cells for i in (0, -1)]
+    spans = [o.value(cell.front.iloc[i]) for o in (x, y) for cell in cells for i in (0, -1)]
     if min(spans) > 0:
         ax.set(xscale="log", yscale="log")
     ax.legend(loc="upper right")

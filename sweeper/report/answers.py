@@ -85,7 +85,7 @@ def _build(report: Report, decisions: Decisions) -> Answer:
         trade_off = report.trade_off
     rest = join(
         "" if told else f"{on_network}{_over(cell)}",
-        " and ".join(each.claim(each.of(row)) for each in cell.objectives),
+        " and ".join(each.claim(each.value(row)) for each in cell.objectives),
         "" if gain is None else f"{gain}{_describe_baseline(cell)}",
         trade_off,
         _runner_up(decisions, cell),

@@ -49,10 +49,10 @@ class Comparison:
         measure = TIME if summary.objective is COST else summary.objective
         again = [recheck for recheck in summary.rechecked if recheck.fidelity == fidelity]
         complete = [recheck for recheck in again if not recheck.failed]
-        complete.sort(key=lambda recheck: measure.sign * measure.of(recheck.phases))
+        complete.sort(key=lambda recheck: measure.sign * measure.value(recheck.phases))
         orders = [
-            _order(measure.of(one.phases), measure.of(other.phases))
-            * _order(measure.of(one.messages), measure.of(other.messages))
+            _order(measure.value(one.phases), measure.value(other.phases))
+            * _order(measure.value(one.messages), measure.value(other.messages))
             for one, other in combinations(complete, 2)
         ]
         failed = [recheck for recheck in again if recheck.failed]
@@ -74,8 +74,8 @@ class Comparison:
 
     def rank(self, recheck: Recheck) -> int:
         """Return the rank by messages, from 1; equal designs share a rank."""
-        values = [self.measure.of(other.messages) for other in self.complete]
-        return self._rank(self.measure.of(recheck.messages), values)
+        values = [self.measure.value(other.messages) for other in self.complete]
+        return self._rank(self.measure.value(recheck.messages), values)
 
     @property
     def tau(self) -> float:
@@ -85,7 +85,7 @@ class Comparison:
         from scipy.stats import kendalltau
 
         orders = (
-            [self.measure.of(getattr(each, how)) for each in self.complete]
+            [self.measure.value(getattr(each, how)) for each in self.complete]
             for how in ("phases", "messages")
         )
         ranks = ([self._rank(value, values) for value in values] for values in orders)
@@ -96,14 +96,14 @@ class Comparison:
 
     def ratio(self, recheck: Recheck) -> float:
         """Return the measure by messages over that by phases."""
-        by_phases = self.measure.of(recheck.phases)
-        return self.measure.of(recheck.messages) / by_phases if by_phases else math.nan
+        by_phases = self.measure.value(recheck.phases)
+        return self.measure.value(recheck.messages) / by_phases if by_phases else math.nan
 
     def by_phases(self, recheck: Recheck) -> str:
-        return self.measure.show(self.measure.of(recheck.phases), _DIGITS)
+        return self.measure.show(self.measure.value(recheck.phases), _DIGITS)
 
     def by_messages(self, recheck: Recheck) -> str:
-        return self.measure.show(self.measure.of(recheck.messages), _DIGITS)
+        return self.measure.show(self.measure.value(recheck.messages), _DIGITS)
 
     def name(self, recheck: Recheck) -> str:
         """Name a design inside a sentence."""

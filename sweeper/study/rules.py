@@ -534,7 +534,7 @@ def radix_warnings(config: Config, program: Program) -> list[str]:
     for name, dim, fabric in zip(dims, topology.dims, fabrics, strict=True):
         if not isinstance(fabric, Clos):
             continue
-        needed = fabric.leaf + fabric.up(fabric.leaf)
+        needed = fabric.leaf + fabric.links_up(fabric.leaf)
         least = dim.bandwidth / _NEAR
         fast = [each for each in load_catalogue().switches if (each.bandwidth or 0) >= least]
         most = max(fast, key=lambda each: each.ports, default=None)

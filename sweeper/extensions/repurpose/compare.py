@@ -40,11 +40,11 @@ def serve(config: Config, cluster: Cluster, samples: Samples | None, method: str
     """One method at the configuration's penalties."""
     workload = config.workload
     assert isinstance(workload, Repurposed)
-    workload = Repurposed.of({**workload.plain(), "method": method})
+    workload = Repurposed.from_plain({**workload.plain(), "method": method})
     made = workload.restructured(cluster)
     latency, many = (
         simulate(
-            Repurposed.of({**workload.plain(), "requests": requests}).serve(made, cluster),
+            Repurposed.from_plain({**workload.plain(), "requests": requests}).serve(made, cluster),
             cluster,
             fidelity=config.fidelity,
         ).time

@@ -108,7 +108,7 @@ class _PanelRows(NamedTuple):
 def read_picture(file: Path) -> Picture:
     """Read a picture's description; raise :class:`DimsweepError` naming an invalid key."""
     with naming_place(file):
-        return Picture.of(OmegaConf.to_container(read_options(file).node))
+        return Picture.from_plain(OmegaConf.to_container(read_options(file).node))
 
 
 def draw_picture(picture: Picture, rows: Sequence[Rows], kind: str) -> bytes:

@@ -232,7 +232,7 @@ def _columns_of_design(own: Sequence[WhatIf], *, several: bool, priced: bool) ->
     before, named = own[0].of, {each.name: each for each in own}
     measure = TIME if before.row.isna().get(EFFECTIVE_TIME.column, True) else EFFECTIVE_TIME
     what = "time" if measure is TIME else "effective time"
-    time = f"{what},\nfrom {seconds(measure.of(before.row))}"
+    time = f"{what},\nfrom {seconds(measure.value(before.row))}"
 
     def unless_failed(show: Callable[[WhatIf], str]) -> Callable[[str], str]:
         return lambda name: show(named[name]) if name in named and not named[name].failed else ""
@@ -266,8 +266,8 @@ def _format_value(change: WhatIf) -> str:
     """Format the time after the change; for other work the throughput before and after."""
     measure = change.measure
     if measure in _TIMES:
-        return "same" if change.speed == 1 else seconds(measure.of(change.row))
-    before, after = (measure.show(measure.of(row)) for row in (change.of.row, change.row))
+        return "same" if change.speed == 1 else seconds(measure.value(change.row))
+    before, after = (measure.show(measure.value(row)) for row in (change.of.row, change.row))
     return f"{before.split(' ')[0]} -> {after}"
 
 

@@ -397,8 +397,8 @@ class Coverage:
             f"intervals from other sources: {', '.join(shares)}",
             f"rows of a source are correlated: from the {len({*origins})} sources, the standard "
             "errors of the shares are " + " and ".join(f"{each:.0%}" for each in doubts),
-            f"without an interval: {format_count(none, 'row')} of a kind that no other source has; not "
-            f"judged: {format_count(alone, 'row')} of the only fitted source of a GPU and kind",
+            f"without an interval: {format_count(none, 'row')} of a kind that no other source has; "
+            f"not judged: {format_count(alone, 'row')} of the only fitted source of a GPU and kind",
             *self._describe_pairs(),
         ]
 
