@@ -322,6 +322,5 @@ def _print_parameters(found: Calibration, console: Console) -> None:
 
 def _format_interval(mean: float, deviation: float, degrees: float, most: float) -> str:
     """Format the 90 % interval of a factor - 1; its logarithm has the upper bound ``most``."""
-
     half = student.ppf((1 + SHARES[-1]) / 2, degrees) * deviation
     return f"{expm1(mean - half):+.0%} to {expm1(min(mean + half, most)):+.0%}"

@@ -258,7 +258,6 @@ def read_products(profile: Path, trace: Path) -> list[ProfiledProduct]:
     The number of an operator's call joins the trace with the kernels of the profile.  Raises
     :class:`DimsweepError` for an invalid execution trace.
     """
-
     operators = read_host(trace).operators.values()
     shapes = {op.call: shape for op in operators if (shape := _find_product_shape(op)) is not None}
     runs: dict[int, float] = {}

@@ -437,7 +437,6 @@ def compute_shared_errors(configs: Sequence[Config | None]) -> Floats:
 
 def _effect_deviation(config: Config, effect: str) -> float:
     """Return the deviation of an effect; it is larger for narrow models and with experts."""
-
     workload, plan = config.workload, compute_plan_coordinates(config)
     experts = isinstance(workload, Model) and bool(getattr(workload.model, "experts", 0))
     return load_known_errors().bands.effect_deviation(

@@ -310,7 +310,6 @@ class LeaveOneOut:
     @cached_property
     def scores(self) -> Floats:
         """(N,) errors in deviations of the expected ones."""
-
         expected = [
             found.deviation(self.linear.slopes[i], error)
             for i, (found, error) in enumerate(

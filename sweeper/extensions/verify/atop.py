@@ -56,7 +56,6 @@ def read_prices() -> PriceList:
 
 def find_points(npus: int, console: Console) -> Iterator[Point]:
     """Print the front, and yield the source's networks compared with it."""
-
     start = time.process_time()
     trained, switch, hours = SCALES[npus]
     cases, parts = TrafficCases(trained), read_prices()

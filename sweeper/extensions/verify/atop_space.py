@@ -456,7 +456,6 @@ def _build_wiring(kinds: Sequence[_LinkKind]) -> Wiring:
 
 def _find_representative(numbers: Longs, masks: Sequence[int]) -> Longs:
     """Return the smallest number that each number becomes by inverting disjoint masks."""
-
     found = numbers.copy()
     for mask in masks:
         found ^= np.where(found & (mask & -mask), mask, 0)

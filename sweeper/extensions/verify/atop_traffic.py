@@ -269,7 +269,6 @@ def compute_mean_time(cases: TrafficCases, network: Network) -> float:
 
 def find_front(networks: Sequence[LayeredNetwork], cases: TrafficCases, prices: PriceList) -> Front:
     """Return the front of networks; networks with a missing part are left out."""
-
     ports, shop = PortBounds(cases.patterns), PriceCache(prices)
     costs = np.array([network.cost(shop) for network in networks])
     wide = np.array([cases.bound_by_bandwidth(sum(each.lanes) * each.speed) for each in networks])

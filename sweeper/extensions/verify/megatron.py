@@ -104,7 +104,6 @@ def simulate_case(case: Case, recompute: str) -> tuple[float, Footprint, float]:
 
 def _compute_formula(config: Config, recompute: str) -> float:
     """Return the bytes of activations by table 2 and section 4.3 of the paper."""
-
     workload = config.workload
     assert isinstance(workload, Model)
     model, plan, parallel = workload.model, workload.plan, workload.parallel

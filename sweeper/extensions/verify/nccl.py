@@ -209,7 +209,6 @@ def command(data: Path | None, rows: bool, as_json: bool) -> int:
 
 def _build_point(row: Row, error: float) -> Value:
     """Return a row as a point; its tolerance is the aim for the mean of its size."""
-
     nodes = format_count(row.nodes, "node")
     name = f"{row.kind} of {row.n_bytes:,} bytes, {row.ranks} {row.gpu} on {nodes}"
     measured, tolerance = row.seconds * 1e6, within_share(AIMS[row.is_large])

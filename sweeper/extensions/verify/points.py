@@ -404,5 +404,4 @@ def map_in_processes(
 
 def _ignore_interrupts() -> None:
     """Ignore Ctrl-C, which stops the parent process, and that stops its children."""
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)

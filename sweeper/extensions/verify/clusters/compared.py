@@ -459,7 +459,6 @@ def print_coverage(coverage: Coverage, console: Console) -> None:
 
 def _format_share(inside: Sequence[bool], share: float, what: str) -> str:
     """Format "143 of 272 rows within the 50% band (53%, aim 50% ± 7%)"."""
-
     return (
         f"{sum(inside)} of {format_count(len(inside), what)} within the {share:.0%} band "
         f"({fmean(inside):.0%}, aim {share:.0%} ± {COVERAGE_AIMS[share]:.0%})"

@@ -281,7 +281,6 @@ def fill_from_script(row: Mapping[str, str]) -> dict[str, str]:
     A ``complete`` row, and a row without a script, is returned unchanged.  If the script cannot be
     simulated, the column ``complete`` gets the reason.
     """
-
     found = dict(row)
     script = next((each for each in _read_scripts() if _script_matches(each, row)), None)
     if script is None or found["complete"].startswith("yes"):

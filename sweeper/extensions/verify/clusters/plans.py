@@ -490,7 +490,6 @@ def predict(measured: Measurement, changed: Changed = _keep) -> Prediction:
 
 def simulate_row(measured: Measurement, micro_batches: int, changed: Changed = _keep) -> Prediction:
     """Simulate a row with the given micro-batches per replica."""
-
     result = simulate(changed(configure(measured, micro_batches)))
     footprint = result.program.workload.footprint
     assert footprint is not None

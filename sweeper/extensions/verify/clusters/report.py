@@ -228,7 +228,6 @@ def _print_errors(title: str, groups: Mapping[str, Errors], console: Console) ->
 
 def print_summary(times: Sequence[Compared], memory: Sequence[Compared], console: Console) -> bool:
     """Print rows, errors and rank correlations; return whether all aims are met."""
-
     good = True
     print_line("\nsummary", console, "bold")
     kinds = {"fitted": True, "unfitted": False}

@@ -280,7 +280,6 @@ def compute_uncounted_memory(measured: Measurement, domain: int) -> float:
     stages DeepSpeed has a second communicator of tensor-parallel ranks (``slice_parallel_group`` of
     runtime/pipe/topology.py).  Nodes have ``domain`` GPUs.
     """
-
     tensor, pipeline = measured.tensor, measured.pipeline
     groups = (
         (measured.gpus, 1),

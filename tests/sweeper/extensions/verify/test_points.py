@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 import pytest
 
-from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.draw.canvas import encoded, frame
 from dimsweep.sweeper.extensions.verify import published as studies
@@ -25,6 +24,7 @@ from dimsweep.sweeper.extensions.verify.points import (
     within_range,
     within_share,
 )
+from tests.support.refused import refused
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_picture_is_drawn_where_the_user_says(tmp_path: Path) -> None:
         file = tmp_path / f"x.{kind}"
         assert told(file) == 0
         assert file.read_bytes().startswith(start)
-    with pytest.raises(DimsweepError, match="names no kind of picture"):
+    with refused("--picture", "unknown-name", "x.gif"):
         told(tmp_path / "x.gif")
 
 

@@ -70,7 +70,7 @@ def test_a_misconfigured_cluster_is_told_in_one_way(tmp_path: Path, note: str) -
     ("row", "match"),
     [
         ("us,A100,8,1,broadcast,512,6,\n", "broadcast is not simulated"),
-        ("us,A100,9,2,all_reduce,512,6,\n", "9 GPUs on 2 nodes"),
+        ("us,A100,9,2,all_reduce,512,6,\n", "9 GPUs do not divide among 2 nodes"),
         ("us,MI300X,8,1,all_reduce,512,6,\n", "the GPU of 'MI300X' is unknown"),
     ],
 )
