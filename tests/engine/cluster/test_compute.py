@@ -22,16 +22,16 @@ def matmul(products: int, m: int, k: int, n: int, n_bytes: float = 0.0) -> Kerne
 
 
 def test_a_curve_is_linear_in_the_logarithm() -> None:
-    assert CURVE.at(1e9) == 0.2
-    assert CURVE.at(1e10) == pytest.approx(0.4)
-    assert CURVE.at(1e12) == pytest.approx(0.8)
-    assert CURVE.at(1.0) == 0.2
-    assert CURVE.at(1e18) == 0.8
+    assert CURVE.evaluate(1e9) == 0.2
+    assert CURVE.evaluate(1e10) == pytest.approx(0.4)
+    assert CURVE.evaluate(1e12) == pytest.approx(0.8)
+    assert CURVE.evaluate(1.0) == 0.2
+    assert CURVE.evaluate(1e18) == 0.8
 
 
 @given(st.floats(1, 1e15), st.floats(1, 1e15))
 def test_larger_products_are_not_less_efficient_on_a_rising_curve(a: float, b: float) -> None:
-    assert (CURVE.at(a) <= CURVE.at(b)) or a > b
+    assert (CURVE.evaluate(a) <= CURVE.evaluate(b)) or a > b
 
 
 @pytest.mark.parametrize("knots", [(), ((1e9, 0.0),), ((1e9, 0.5), (1e9, 0.6)), ((0.0, 0.5),)])
