@@ -85,7 +85,7 @@ def account(
     if program.prices is not None:
         cost = program.prices.cost(bandwidth)
         per_cost = PICOSECONDS / (time * cost)
-    own = sending(program, bandwidth, int(last[0]), network)
+    own = sending_bandwidth(program, bandwidth, int(last[0]), network)
     path, per_bandwidth, per_usd = measures.path, None, None
     if path is not None:
         per_bandwidth = 0.0 - path.demand / bandwidth**2  # not -0.0
@@ -111,7 +111,9 @@ def account(
     )
 
 
-def sending(program: Program, bandwidth: Floats, rank: int, network: Network | None) -> Floats:
+def sending_bandwidth(
+    program: Program, bandwidth: Floats, rank: int, network: Network | None
+) -> Floats:
     """Return the bytes/s (P, D) that a rank can send in each dimension, at points of ``bandwidth``
     (P, D).
 

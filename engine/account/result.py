@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dimsweep.engine.account.breakdown import Breakdown, account, renewal_of, sending
+from dimsweep.engine.account.breakdown import Breakdown, account, renewal_of, sending_bandwidth
 from dimsweep.engine.account.spans import (
     ClassAccount,
     PathAccount,
     Spans,
-    along,
-    classes_of,
+    account_classes,
+    account_path,
     spans_of,
 )
-from dimsweep.engine.account.timeline import encoded, trace
+from dimsweep.engine.account.timeline import build_trace, encode_trace
 from dimsweep.engine.cluster.cluster import Cluster
 from dimsweep.engine.cluster.packet_model import PacketModel
 from dimsweep.engine.cluster.transports import Transport
@@ -64,18 +64,18 @@ class Result:
         return account(self.program, own, self.run.measures, self._network, speed)
 
     @cached_property
-    def along(self) -> PathAccount | None:
+    def path_account(self) -> PathAccount | None:
         """The critical path by what computes and by what communicates, in picoseconds that add up
         to the time.  None if simulated message by message."""
-        return along(self.run) if isinstance(self.run, Run) else None
+        return account_path(self.run) if isinstance(self.run, Run) else None
 
     @cached_property
     def classes(self) -> tuple[ClassAccount, ...]:
         """Account of the ranks of each class; message by message each rank is a class."""
-        return classes_of(self.program, self.run.measures, self.along)
+        return account_classes(self.program, self.run.measures, self.path_account)
 
     @property
-    def last(self) -> int:
+    def last_class(self) -> int:
         """Class of ranks that finishes last, which :attr:`breakdown` describes."""
         return int(self.run.measures.end[0].argmax())
 
@@ -115,10 +115,10 @@ class Result:
     def bandwidth_by_dim(self) -> dict[str, float]:
         """Bytes/s that the last rank can send: by the dimensions, or by a graph's links.
 
-        See :func:`engine.account.breakdown.sending`.
+        See :func:`engine.account.breakdown.sending_bandwidth`.
         """
         own = self.program.bandwidth[None]
-        return self._by_dim(sending(self.program, own, self.last, self._network))
+        return self._by_dim(sending_bandwidth(self.program, own, self.last_class, self._network))
 
     @property
     def _network(self) -> "Network | None":
@@ -224,15 +224,15 @@ class Result:
     def timeline(self, limit: int | None = None) -> dict[str, Any]:
         """Return a Chrome trace (open it in Perfetto) of at most ``limit`` bytes, if given.
 
-        The run must have been recorded. See :func:`engine.account.timeline.trace` for the spans
-        that are left out.
+        The run must have been recorded. :func:`engine.account.timeline.build_trace` says which
+        spans are left out.
         """
-        return trace(self.run, limit)
+        return build_trace(self.run, limit)
 
     def timeline_file(self, limit: int | None = None) -> tuple[bytes, str]:
         """Return :meth:`timeline` as the bytes of a file, and a sentence on its content."""
-        made = trace(self.run, limit)
-        return encoded(made), made["otherData"]["holds"]
+        made = build_trace(self.run, limit)
+        return encode_trace(made), made["otherData"]["holds"]
 
 
 def simulate(

@@ -50,7 +50,7 @@ def spans_of(run: "Run | MessageRun") -> Spans:
         times = np.array(run.operators, dtype=np.int64).reshape(-1, 2).T
         parts = [_operators(run.program, *times), *_messages(run)]
     joined = Spans(*map(np.concatenate, zip(*parts, strict=True)))
-    return _beside(joined, len(list_threads(run.program)))
+    return _separate_overlaps(joined, len(list_threads(run.program)))
 
 
 def _operators(program: Program, start: Longs, end: Longs) -> Spans:
@@ -106,7 +106,7 @@ def _messages(run: "MessageRun") -> Iterator[Spans]:
     yield Spans(*np.array(found, dtype=np.int64).reshape(-1, 6).T)
 
 
-def _beside(spans: Spans, n_threads: int) -> Spans:
+def _separate_overlaps(spans: Spans, n_threads: int) -> Spans:
     """Move spans that overlap others of their thread to separate threads."""
     order = np.lexsort((spans.end, spans.start, spans.thread, spans.process))
     place = spans.process[order] * (spans.thread.max(initial=0) + 1) + spans.thread[order]
@@ -190,7 +190,7 @@ class ClassAccount(NamedTuple):
     path: int | None  # time of the critical path in this class; None if unknown
 
 
-def along(run: Run) -> PathAccount | None:
+def account_path(run: Run) -> PathAccount | None:
     """Return the account of the critical path; None if a witness simulated the run, since it
     records no path."""
     path = run.measures.path
@@ -203,13 +203,13 @@ def along(run: Run) -> PathAccount | None:
     first = s.flows["member_start"][state.chunks["flow"][chunk]]
     sender = s.members["node"][first]
     return PathAccount(
-        _computing(s.nodes, chain.nodes, state.nodes["end"] - state.nodes["start"]),
-        _communicating(run, chain, s.nodes["tally"][sender]),
+        _computation_times(s.nodes, chain.nodes, state.nodes["end"] - state.nodes["start"]),
+        _communication_times(run, chain, s.nodes["tally"][sender]),
         _by_class(run, chain, s.nodes["cls"][sender]),
     )
 
 
-def _computing(nodes: Table, on_path: Longs, lasted: Longs) -> dict[str, int]:
+def _computation_times(nodes: Table, on_path: Longs, lasted: Longs) -> dict[str, int]:
     kind = nodes["kind"][on_path]
     bound = np.where(kind == NodeKind.COMPUTE, nodes["memory"][on_path], 0)
     found = {
@@ -221,7 +221,7 @@ def _computing(nodes: Table, on_path: Longs, lasted: Longs) -> dict[str, int]:
     return {name: int(time) for name, time in found.items() if time or name == COMPUTE}
 
 
-def _communicating(run: Run, chain: Chain, tally: Longs) -> dict[str, Longs]:
+def _communication_times(run: Run, chain: Chain, tally: Longs) -> dict[str, Longs]:
     program = run.program
     tallies = np.unique(tally)
     path = empty_path(program.structure, len(tallies))
@@ -244,7 +244,7 @@ def _by_class(run: Run, chain: Chain, cls: Longs) -> Longs:
     return found
 
 
-def classes_of(
+def account_classes(
     program: Program, measures: Measures, path: PathAccount | None
 ) -> tuple[ClassAccount, ...]:
     """Return the account of each class of ranks of a run of one point."""

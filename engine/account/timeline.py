@@ -34,7 +34,7 @@ _BYTES_A_SPAN = 350  # with its arrows, to begin with
 _MOST_RANKS = 8  # of a communicator that are named one by one
 
 
-def trace(run: "Run | MessageRun", limit: int | None = None) -> dict[str, Any]:
+def build_trace(run: "Run | MessageRun", limit: int | None = None) -> dict[str, Any]:
     """Return the run as a JSON object of the Trace Event Format.
 
     Parameters
@@ -59,13 +59,13 @@ def trace(run: "Run | MessageRun", limit: int | None = None) -> dict[str, Any]:
     always = [*_names(run, spans), *_counters(run, spans)]
     room = whole if limit is None else min(whole, limit // _BYTES_A_SPAN)
     while True:
-        kept, told = _most_telling(spans, room)
+        kept, told = _select_spans(spans, room)
         made = {
             "displayTimeUnit": "ns",
             "otherData": {"iteration": format_time(float(run.measures.time[0])), "holds": told},
             "traceEvents": [*always, *_spans(run, kept), *_arrows(run, kept)],
         }
-        size = 0 if limit is None else len(encoded(made))
+        size = 0 if limit is None else len(encode_trace(made))
         if limit is None or size <= limit:
             return made
         if not room:
@@ -77,12 +77,12 @@ def trace(run: "Run | MessageRun", limit: int | None = None) -> dict[str, Any]:
         room = room * limit // size * 19 // 20
 
 
-def encoded(made: dict[str, Any]) -> bytes:
+def encode_trace(made: dict[str, Any]) -> bytes:
     """Encode the result of :func:`trace` as a file."""
     return json.dumps(made, separators=(",", ":")).encode()
 
 
-def _most_telling(spans: Spans, room: int) -> tuple[Spans, str]:
+def _select_spans(spans: Spans, room: int) -> tuple[Spans, str]:
     """Return the longest spans for half of the room and the earliest others, with a description."""
     n = len(spans.start)
     if room >= n:
@@ -155,7 +155,7 @@ def _spans(run: "Run | MessageRun", spans: Spans) -> Iterator[Event]:
 
 def _describer(run: "Run | MessageRun") -> Callable[[int, int], tuple[str, Event]]:
     """Return a function that describes a span of an operator, or of a phase of it."""
-    s, told = run.program.structure, _operator_teller(run.program)
+    s, told = run.program.structure, _operator_describer(run.program)
     if isinstance(run, Run):
         state, phases = run.state, run.times.phases
         chunks, records = state.chunks, state.chunks["record"].copy()  # packed: looked at often
@@ -179,7 +179,7 @@ def _describer(run: "Run | MessageRun") -> Callable[[int, int], tuple[str, Event
     return describe
 
 
-def _operator_teller(program: Program) -> Callable[[int], tuple[str, Event]]:
+def _operator_describer(program: Program) -> Callable[[int], tuple[str, Event]]:
     """Return a function that gives an operator's category, bytes and ranks."""
     s, names = program.structure, program.names
     categories = {

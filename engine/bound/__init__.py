@@ -1,6 +1,12 @@
 """Lower bounds on a time, and the exact optimum of the closed-form model, over bandwidths."""
 
-from dimsweep.engine.bound.cuts import CutBound, Least, cut_bound, time_by_cuts
+from dimsweep.engine.bound.communication import (
+    BoundTable,
+    CommunicationBounds,
+    GroupBounds,
+    bound_by_cuts,
+)
+from dimsweep.engine.bound.cuts import CutBound, CutTime, cut_bound, time_by_cuts
 from dimsweep.engine.bound.event import (
     ClosedForm,
     EventBound,
@@ -19,40 +25,47 @@ from dimsweep.engine.bound.frontier import (
     portfolio,
 )
 from dimsweep.engine.bound.optimum import ConvexModel, Optimum, optimum, time_of
-from dimsweep.engine.bound.plans import BETWEEN, PASSES, STAGES, Classes, Reach, least_time
-from dimsweep.engine.bound.shards import Staging, Stagings, Turns, least_memory
+from dimsweep.engine.bound.plans import (
+    BETWEEN,
+    PASSES,
+    STAGES,
+    CellClasses,
+    CellCommunication,
+    bound_time,
+)
+from dimsweep.engine.bound.shards import PlanCounts, Staging, Stagings, bound_memory
 from dimsweep.engine.bound.space import LinearSpace
-from dimsweep.engine.bound.ways import Groups, Table, Ways, ways_by_cuts
 
 __all__ = [
     "BETWEEN",
     "PASSES",
     "STAGES",
-    "Classes",
+    "BoundTable",
+    "CellClasses",
+    "CellCommunication",
     "ClosedForm",
+    "CommunicationBounds",
     "ConvexModel",
     "CutBound",
+    "CutTime",
     "EventBound",
     "Frontier",
-    "Groups",
-    "Least",
+    "GroupBounds",
     "LinearSpace",
     "Measure",
     "Optimum",
     "PathForm",
+    "PlanCounts",
     "Portfolio",
-    "Reach",
     "Staging",
     "Stagings",
-    "Table",
-    "Turns",
-    "Ways",
     "Weighing",
+    "bound_by_cuts",
+    "bound_memory",
+    "bound_time",
     "closed_form",
     "cut_bound",
     "frontier",
-    "least_memory",
-    "least_time",
     "lower_bound",
     "optimum",
     "overlap_form",
@@ -60,5 +73,4 @@ __all__ = [
     "time_by_cuts",
     "time_of",
     "traffic",
-    "ways_by_cuts",
 ]

@@ -53,7 +53,9 @@ def certify(pieces: Floats, group: Ints, cone: Cone, multipliers: Multipliers) -
     less = np.maximum(multipliers.less, 0.0)
     force = multipliers.equal @ cone.equal + less @ cone.less
     noise = np.abs(multipliers.equal) @ np.abs(cone.equal) + less @ np.abs(cone.less)
-    terms = [_least(*term) for term in zip(slope, force, noise, cone.low, cone.high, strict=True)]
+    terms = [
+        _minimum_term(*term) for term in zip(slope, force, noise, cone.low, cone.high, strict=True)
+    ]
     ends = multipliers.equal * cone.ends
     return float(sum(terms) - ends.sum() - _ROUNDING * np.abs(ends).sum())
 
@@ -71,7 +73,7 @@ def mean_piece(pieces: Floats, group: Ints, multipliers: Multipliers) -> Floats 
     return mean
 
 
-def _least(a: float, q: float, noise: float, low: float, high: float) -> float:
+def _minimum_term(a: float, q: float, noise: float, low: float, high: float) -> float:
     """Return the least a/z + q z for z in [low, high], minus the possible rounding error."""
     if q > 0:
         at = min(max(np.sqrt(a / q), low), high)

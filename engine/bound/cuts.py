@@ -62,7 +62,7 @@ class CutBound(NamedTuple):
     """``per_byte``: seconds for a byte that a member holds on entering; ``why``: what is narrow."""
 
     per_byte: Fraction
-    why: str
+    reason: str
 
     def picoseconds(self, n_bytes: float) -> float:
         """Return the bound on a collective whose members hold ``n_bytes`` each."""
@@ -82,18 +82,18 @@ def cut_bound(
     """
     capacities = Capacities.from_network(network, ranks)
     if kind is CollectiveKind.ALL_REDUCE and switches_reduce:
-        return _narrowest(capacities)
+        return _bound_by_narrowest_side(capacities)
     return max(_BOUNDS[kind](capacities), key=lambda bound: bound.per_byte)
 
 
-class Least(NamedTuple):
+class CutTime(NamedTuple):
     """The least picoseconds of an iteration, because of ``what``."""
 
     picoseconds: float
-    what: str
+    reason: str
 
 
-def time_by_cuts(program: Program, network: Network) -> Least | None:
+def time_by_cuts(program: Program, network: Network) -> CutTime | None:
     """Return a lower bound on an iteration on ``network``, by the cuts that its collectives cross.
 
     None without collectives. ``program`` has a class for each rank.
@@ -124,26 +124,28 @@ def time_by_cuts(program: Program, network: Network) -> Least | None:
         ):
             continue
         bound = cut_bound(network, members, kind, switches_reduce=in_switch)
-        found.append(Least(bound.picoseconds(n_bytes), f"{kind} over {group}: {bound.why}"))
+        found.append(CutTime(bound.picoseconds(n_bytes), f"{kind} over {group}: {bound.reason}"))
     return max(found, default=None)
 
 
-def _gather(capacities: Capacities) -> Iterator[CutBound]:
-    yield _told(capacities, find_slowest_side(capacities), 1, "leave")
+def _bound_all_gather(capacities: Capacities) -> Iterator[CutBound]:
+    yield _bound_by_side(capacities, find_slowest_side(capacities), 1, "leave")
 
 
-def _scatter(capacities: Capacities) -> Iterator[CutBound]:
+def _bound_reduce_scatter(capacities: Capacities) -> Iterator[CutBound]:
     back = capacities.reversed
-    yield _told(back, find_slowest_side(back), len(back.ranks), "enter")
+    yield _bound_by_side(back, find_slowest_side(back), len(back.ranks), "enter")
 
 
-def _told(capacities: Capacities, side: Side, parts: int, verb: str) -> CutBound:
+def _bound_by_side(capacities: Capacities, side: Side, parts: int, verb: str) -> CutBound:
     cut = capacities.cut(side)
-    return CutBound(cut.ratio / parts, f"the bytes that must {verb} {_named(capacities, side)}")
+    return CutBound(
+        cut.ratio / parts, f"the bytes that must {verb} {_describe_side(capacities, side)}"
+    )
 
 
-def _all_reduce(capacities: Capacities) -> Iterator[CutBound]:
-    yield _narrowest(capacities)
+def _bound_all_reduce(capacities: Capacities) -> Iterator[CutBound]:
+    yield _bound_by_narrowest_side(capacities)
     tight = find_tight_sides(capacities, find_slowest_side(capacities))
     if not capacities.is_symmetric:
         back = capacities.reversed
@@ -151,16 +153,16 @@ def _all_reduce(capacities: Capacities) -> Iterator[CutBound]:
     for sides in _partitions(capacities, tight):
         ways = (capacities,) if capacities.is_symmetric else (capacities, capacities.reversed)
         least = min(sum(map(way.outgoing_units, sides)) for way in ways) * capacities.unit
-        such_as = _named(capacities, sides[0])
+        such_as = _describe_side(capacities, sides[0])
         yield CutBound(
             Fraction(2 * (len(sides) - 1)) / least,
             f"the bytes that {len(sides)} parts, such as {such_as}, must exchange",
         )
 
 
-def _narrowest(capacities: Capacities) -> CutBound:
+def _bound_by_narrowest_side(capacities: Capacities) -> CutBound:
     side = find_narrowest_side(capacities)
-    what = f"the bytes that must leave {_named(capacities, side)}"
+    what = f"the bytes that must leave {_describe_side(capacities, side)}"
     return CutBound(1 / capacities.cut(side).capacity, what)
 
 
@@ -183,7 +185,7 @@ def _partitions(capacities: Capacities, tight: Sequence[Side]) -> Iterator[list[
         yield [*sides, left]
 
 
-def _all_to_all(capacities: Capacities) -> Iterator[CutBound]:
+def _bound_all_to_all(capacities: Capacities) -> Iterator[CutBound]:
     n = len(capacities.ranks)
     worst = find_slowest_side(capacities)
     sides = [worst, find_narrowest_side(capacities), *find_tight_sides(capacities, worst)]
@@ -195,10 +197,12 @@ def _all_to_all(capacities: Capacities) -> Iterator[CutBound]:
         per_byte = Fraction(inside * (n - inside), n) / (
             capacities.outgoing_units(side) * capacities.unit
         )
-        yield CutBound(per_byte, f"the bytes that must leave {_named(capacities, side)}")
-    yield _by_lengths(capacities, np.ones(len(capacities.tail), np.int64), "all links together")
+        yield CutBound(per_byte, f"the bytes that must leave {_describe_side(capacities, side)}")
+    yield _bound_by_lengths(
+        capacities, np.ones(len(capacities.tail), np.int64), "all links together"
+    )
     if len(capacities.equivalent_ranks) * len(capacities.tail) <= _SMALL:
-        yield _by_lengths(capacities, _dual_lengths(capacities), "the multi-commodity flow")
+        yield _bound_by_lengths(capacities, _dual_lengths(capacities), "the multi-commodity flow")
 
 
 def _neighbourhoods(capacities: Capacities) -> set[frozenset[int]]:
@@ -224,7 +228,7 @@ def _graph(capacities: Capacities, length: Ints) -> "csr_array":
     return csr_array((length.astype(float), (capacities.tail, capacities.head)), shape=(n, n))
 
 
-def _by_lengths(capacities: Capacities, length: Ints, why: str) -> CutBound:
+def _bound_by_lengths(capacities: Capacities, length: Ints, why: str) -> CutBound:
     """Return the bound of positive lengths of links: of all-to-alls, over the capacity of all
     links."""
     from scipy.sparse.csgraph import dijkstra
@@ -278,7 +282,7 @@ def _dual_lengths(capacities: Capacities) -> Ints:
     return lengths
 
 
-def _named(capacities: Capacities, side: Side) -> str:
+def _describe_side(capacities: Capacities, side: Side) -> str:
     """Name a side by its ranks, or by the ranks beyond it if they are fewer."""
     inside = [rank for rank in capacities.ranks if side[rank]]
     beyond = [rank for rank in capacities.ranks if not side[rank]]
@@ -290,8 +294,8 @@ def _named(capacities: Capacities, side: Side) -> str:
 
 
 _BOUNDS = {
-    CollectiveKind.ALL_GATHER: _gather,
-    CollectiveKind.REDUCE_SCATTER: _scatter,
-    CollectiveKind.ALL_REDUCE: _all_reduce,
-    CollectiveKind.ALL_TO_ALL: _all_to_all,
+    CollectiveKind.ALL_GATHER: _bound_all_gather,
+    CollectiveKind.REDUCE_SCATTER: _bound_reduce_scatter,
+    CollectiveKind.ALL_REDUCE: _bound_all_reduce,
+    CollectiveKind.ALL_TO_ALL: _bound_all_to_all,
 }

@@ -143,7 +143,7 @@ class Items:
         """Return the least time from the end of each item to the end of all."""
         return _tails(self.start, self.before, duration)
 
-    def longest(self, duration: Floats) -> Ints:
+    def longest_path(self, duration: Floats) -> Ints:
         """Return the items on a longest path, the last one first."""
         end, best = _ends(self.start, self.before, duration)
         path = []
@@ -160,7 +160,7 @@ class Items:
         barrier is the only item without a successor.  The items after it are its successors.
         """
         ahead = _lone_sinks(self.start, self.before)
-        after, successors = _reversed(self.start, self.before)
+        after, successors = _reverse_graph(self.start, self.before)
         return ahead & _lone_sinks(after, successors)[::-1]
 
 
@@ -175,7 +175,7 @@ def items_of(s: Structure) -> Items:
     received = np.flatnonzero(s.nodes["kind"] == NodeKind.RECEIVE)
     source = np.concatenate([source, flow[received]])
     target = np.concatenate([item[s.following], item[received]])
-    order = _ordered(*_by_first(source, target, n), np.bincount(target, minlength=n))
+    order = _sort_topologically(*_sort_edges(source, target, n), np.bincount(target, minlength=n))
     if len(order) < n:
         raise DimsweepError("operators wait for one another in a circle", where="workload")
     place = np.empty(n, dtype=np.int32)
@@ -183,11 +183,11 @@ def items_of(s: Structure) -> Items:
     fixed, kind = np.zeros(n), np.full(n, -1, dtype=np.int32)
     fixed[item[alone]] = s.nodes["duration"][alone] / PICOSECONDS
     kind[: len(s.flows)] = s.flows["form"]
-    start, before = _by_first(np.take(place, target), np.take(place, source), n)
+    start, before = _sort_edges(np.take(place, target), np.take(place, source), n)
     return Items(kind[order], fixed[order], start, before, place[item])
 
 
-def _by_first(first: Ints, second: Ints, n: int) -> tuple[Ints, Ints]:
+def _sort_edges(first: Ints, second: Ints, n: int) -> tuple[Ints, Ints]:
     """Sort edges by their first end: return the start of each item's edges (n + 1,), and their
     second ends."""
     order = np.argsort(first, kind="stable")
@@ -195,16 +195,16 @@ def _by_first(first: Ints, second: Ints, n: int) -> tuple[Ints, Ints]:
     return start.astype(np.int32), second[order].astype(np.int32)
 
 
-def _reversed(start: Ints, before: Ints) -> tuple[Ints, Ints]:
+def _reverse_graph(start: Ints, before: Ints) -> tuple[Ints, Ints]:
     """Reverse the graph: item i of N becomes item N - 1 - i."""
     n = len(start) - 1
     after = np.repeat(np.arange(n, dtype=np.int32), np.diff(start))
-    return _by_first(n - 1 - before, n - 1 - after, n)
+    return _sort_edges(n - 1 - before, n - 1 - after, n)
 
 
 # Compiled: for 1.6 million items graphlib takes 50 s, and this less than one.
 @compiled
-def _ordered(start: Ints, following: Ints, waits: NDArray[np.int64]) -> Ints:
+def _sort_topologically(start: Ints, following: Ints, waits: NDArray[np.int64]) -> Ints:
     """Return the items in a topological order, by Kahn's algorithm, without those that wait in a
     circle.
 
@@ -283,10 +283,10 @@ class PathForm:
 
     def pieces(self, reciprocal: Floats) -> Floats:
         """Return the longest path (1, D + R + 1)."""
-        forms, seconds = self.greatest(reciprocal)
-        return self.sum_of(self.items.longest(self.durations(seconds)), forms)[None]
+        forms, seconds = self.greatest_pieces(reciprocal)
+        return self.sum_path(self.items.longest_path(self.durations(seconds)), forms)[None]
 
-    def greatest(self, reciprocal: Floats) -> tuple[Floats, Floats]:
+    def greatest_pieces(self, reciprocal: Floats) -> tuple[Floats, Floats]:
         """Return each form's greatest piece (F, D + R + 1), and its seconds (F,)."""
         at = np.append(reciprocal, 1.0)
         rows = np.zeros((len(self.forms), len(at)))
@@ -299,7 +299,7 @@ class PathForm:
         kind = self.items.kind
         return self.items.fixed + np.where(kind >= 0, np.append(seconds, 0.0)[kind], 0.0)
 
-    def sum_of(self, path: Ints, forms: Floats) -> Floats:
+    def sum_path(self, path: Ints, forms: Floats) -> Floats:
         """Return the piece (D + R + 1,) of a path of items, given each form's."""
         kind = self.items.kind[path]
         piece: Floats = np.bincount(kind[kind >= 0], minlength=len(forms)) @ forms
@@ -335,14 +335,14 @@ class Loads:
         barrier = items.barriers()
         self.stretch = np.where(barrier, -1, np.cumsum(barrier))
         self._n = int(barrier.sum()) + 1
-        head, tail = _ways(items, barrier, duration, self.stretch)
+        head, tail = _barrier_distances(items, barrier, duration, self.stretch)
         jobs = np.flatnonzero((s.nodes["stream"] >= 0) & (self.stretch[items.of_node] >= 0))
         nodes, item = s.nodes[jobs], items.of_node[jobs]
         self._streams = _Streams(nodes, item, self.stretch, items, head, tail, len(load))
         flows = nodes["flow"] >= 0
         self._ports = _port_loads(nodes[flows], item[flows], self.stretch, items, load, head, tail)
 
-    def longer(
+    def exceeding_loads(
         self, path: Ints, duration: Floats, forms: Floats, at: Floats
     ) -> tuple[Longs, Floats]:
         """Return the stretches (S,) in which a load is longer than ``path``, and the loads (S, E +
@@ -377,7 +377,9 @@ class _Streams:
         tail: Floats,
         n_forms: int,
     ) -> None:
-        at, self.stretch, fixed = _grouped(stretch[item], nodes["stream"], head[item], tail[item])
+        at, self.stretch, fixed = _group_jobs(
+            stretch[item], nodes["stream"], head[item], tail[item]
+        )
         kind = items.kind[item]
         kept = at >= 0
         self._fixed = fixed + np.bincount(at[kept], items.fixed[item[kept]], len(fixed))
@@ -409,7 +411,7 @@ def _port_loads(
     for dim in range(n_dims):
         used: NDArray[np.bool_] = np.any(load[:, dim], axis=1)[items.kind[item]]
         here = item[used]
-        at, where, fixed = _grouped(stretch[here], nodes["cls"][used], head[here], tail[here])
+        at, where, fixed = _group_jobs(stretch[here], nodes["cls"][used], head[here], tail[here])
         row = np.zeros((len(where), n_dims + 1))
         kept = at >= 0
         np.add.at(row, at[kept], load[items.kind[here[kept]], dim])
@@ -419,7 +421,7 @@ def _port_loads(
     return np.concatenate(stretches), np.vstack(rows)
 
 
-def _grouped(
+def _group_jobs(
     stretch: Longs, owner: Ints, head: Floats, tail: Floats
 ) -> tuple[Longs, Longs, Floats]:
     """Group jobs of one owner in one stretch: each job's group, and each group's stretch and
@@ -441,7 +443,7 @@ def _grouped(
     return group, stretch[first[kept]].astype(np.int64), ways.sum(axis=0)
 
 
-def _ways(
+def _barrier_distances(
     items: Items, barrier: NDArray[np.bool_], duration: Floats, stretch: Longs
 ) -> tuple[Floats, Floats]:
     """Return the least seconds from the barrier before each item to it, and from it to the next
@@ -465,26 +467,28 @@ class EventBound:
 
     def __init__(self, program: Program, space: LinearSpace) -> None:
         low, most = space.box()
-        work = work_of(_least_chosen(program, low, most), program.latency, most)
+        work = work_of(_minimum_structure(program, low, most), program.latency, most)
         self.sums = work.sums
         self._paths = PathForm(items_of(program.structure), tuple(work.pieces), work.sums)
         with np.errstate(divide="ignore"):
-            seconds = self._paths.greatest(1 / np.concatenate([most, work.sums @ most]))[1]
+            seconds = self._paths.greatest_pieces(1 / np.concatenate([most, work.sums @ most]))[1]
         fastest = self._paths.durations(seconds)
         self._loads = Loads(program.structure, self._paths.items, work.load, fastest)
 
     def pieces(self, reciprocal: Floats) -> Floats:
         """Return the longest path (1, D + R + 1), with loads for its stretches if these
         are longer."""
-        forms, seconds = self._paths.greatest(reciprocal)
+        forms, seconds = self._paths.greatest_pieces(reciprocal)
         duration = self._paths.durations(seconds)
-        path = self._paths.items.longest(duration)
-        stretch, load = self._loads.longer(path, duration, forms, np.append(reciprocal, 1.0))
+        path = self._paths.items.longest_path(duration)
+        stretch, load = self._loads.exceeding_loads(
+            path, duration, forms, np.append(reciprocal, 1.0)
+        )
         path = path[~np.isin(self._loads.stretch[path], stretch)]
-        return (1 - _ROUNDING) * (load.sum(axis=0) + self._paths.sum_of(path, forms))[None]
+        return (1 - _ROUNDING) * (load.sum(axis=0) + self._paths.sum_path(path, forms))[None]
 
 
-def _least_chosen(program: Program, low: Floats, most: Floats) -> Structure:
+def _minimum_structure(program: Program, low: Floats, most: Floats) -> Structure:
     """Return the structure whose phases request no more than any choice of a library in
     this box."""
     if program.chooser is None:

@@ -35,7 +35,7 @@ class Frontier:
     value: Floats
     bandwidth: Floats
 
-    def least_time(self, cost: Floats) -> Floats:
+    def minimum_time(self, cost: Floats) -> Floats:
         """Return the least seconds (...,) of any run on a network of at most ``cost``
         (...,) USD."""
         at = np.asarray(cost, dtype=float)
@@ -60,21 +60,21 @@ def frontier(program: Program, space: LinearSpace, prices: Prices, n: int = 64) 
     model = EventBound(program, space)
     last = optimum(model, space)
     most = float(prices.cost(last.bandwidth))
-    first = _cheapest(space, prices)
+    first = _minimum_cost(space, prices)
     span = most - first
     if not span > 1e-9 * most:
-        return _of([(most, last)])
+        return _build_frontier([(most, last)])
     steps = np.geomspace(max(_INSIDE, 1e-2 / n), 1.0, n)[:-1]
     found: list[tuple[float, Optimum]] = []
     for cost in (first + span * steps).tolist():
         try:
-            found.append((cost, optimum(model, _at_most(space, prices, cost))))
+            found.append((cost, optimum(model, _limit_cost(space, prices, cost))))
         except DimsweepError:  # too close to the cheapest for the solver
             continue
-    return _of([*found, (most, last)])
+    return _build_frontier([*found, (most, last)])
 
 
-def _of(found: list[tuple[float, Optimum]]) -> Frontier:
+def _build_frontier(found: list[tuple[float, Optimum]]) -> Frontier:
     optima = [one for _, one in found]
     return Frontier(
         np.array([cost for cost, _ in found]),
@@ -84,7 +84,7 @@ def _of(found: list[tuple[float, Optimum]]) -> Frontier:
     )
 
 
-def _at_most(space: LinearSpace, prices: Prices, cost: float) -> LinearSpace:
+def _limit_cost(space: LinearSpace, prices: Prices, cost: float) -> LinearSpace:
     """Return the bandwidths of ``space`` that cost no more than ``cost``."""
     unit = float(np.max(prices.per_bandwidth)) or 1.0  # coefficients about one, as other rules have
     row = np.array(prices.per_bandwidth) / unit
@@ -97,7 +97,7 @@ def _at_most(space: LinearSpace, prices: Prices, cost: float) -> LinearSpace:
     )
 
 
-def _cheapest(space: LinearSpace, prices: Prices) -> float:
+def _minimum_cost(space: LinearSpace, prices: Prices) -> float:
     """Return the least cost in USD over ``space``."""
     from scipy.optimize import linprog  # takes a while to import
 
@@ -168,7 +168,7 @@ class Weighing:
         return cls(share / share.sum(), Measure(measure), level)
 
     @property
-    def of_regrets(self) -> bool:
+    def uses_regrets(self) -> bool:
         """Whether times count relative to each workload's own optimum."""
         return self.measure is not Measure.WEIGHTED_TIME
 
@@ -212,7 +212,7 @@ class Portfolio:
     value: float
     bound: float
     regret: dict[str, float]
-    own: dict[str, Optimum]
+    separate_optima: dict[str, Optimum]
 
 
 def portfolio(
@@ -259,14 +259,14 @@ def portfolio(
     weighing = Weighing.build([weights[name] for name in models], measure, level)
     own = {name: optimum(model, space, prices) for name, model in models.items()}
     least = np.array([own[name].value if best is None else best[name] for name in models])
-    if weighing.of_regrets and not (least > 0).all():
+    if weighing.uses_regrets and not (least > 0).all():
         raise DimsweepError("a workload that takes no time has no regret", where="portfolio")
-    unit = least if weighing.of_regrets else np.ones(len(least))
-    found = optimum(_Together(list(models.values()), unit, weighing), space, prices)
+    unit = least if weighing.uses_regrets else np.ones(len(least))
+    found = optimum(_PortfolioModel(list(models.values()), unit, weighing), space, prices)
     times = np.array([time_of(model, found.bandwidth) for model in models.values()])
     values = times * (1.0 if found.cost is None else found.cost)
     # A mean of ratios to the optima; regrets count from one.
-    less = 1.0 if weighing.of_regrets else 0.0
+    less = 1.0 if weighing.uses_regrets else 0.0
     with np.errstate(invalid="ignore", divide="ignore"):
         regret = np.where(values > least, values / least - 1, 0.0)
     return Portfolio(
@@ -278,7 +278,7 @@ def portfolio(
     )
 
 
-class _Together:
+class _PortfolioModel:
     """A :class:`ConvexModel`: the greatest mean of the models' times over ``unit``."""
 
     def __init__(self, models: Sequence[ConvexModel], unit: Floats, weighing: Weighing) -> None:

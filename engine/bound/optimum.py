@@ -98,7 +98,7 @@ def optimum(model: ConvexModel, space: LinearSpace, prices: Prices | None = None
         bandwidth, or keeps the cost from vanishing, and for prices below zero.
     """
     form = perspective(space, model.sums, prices)
-    best = _cut(model, form)
+    best = _minimise(model, form)
     if best is None:
         space.check()
         raise DimsweepError(
@@ -129,7 +129,7 @@ class _Best(NamedTuple):
     mean: Floats  # (D + R + 1,) of the pieces, by the multipliers of the best bound
 
 
-def _cut(model: ConvexModel, form: Perspective) -> _Best | None:
+def _minimise(model: ConvexModel, form: Perspective) -> _Best | None:
     """Solve by cutting planes; ``None`` without a solution."""
     cone = form.cone
     z = np.where(cone.low > 0, np.sqrt(cone.low * cone.high), cone.high / 2)
@@ -154,7 +154,7 @@ def _cut(model: ConvexModel, form: Perspective) -> _Best | None:
         now = float((new @ (1 / z)).sum()) / unit
         if now < value:
             value, best = now, z
-        if now - _known(pieces, group, 1 / z) <= _CLOSE * now:
+        if now - _known_value(pieces, group, 1 / z) <= _CLOSE * now:
             # Further rounds at the optimum, where the units fit, gain the last digits.
             polished += 1
             if polished > _POLISH or value - bound <= _CLOSE * value:
@@ -173,7 +173,7 @@ def _first_pieces(model: ConvexModel, form: Perspective, z: Floats) -> Floats:
     return np.array(result)
 
 
-def _known(pieces: Floats, group: Ints, reciprocal: Floats) -> float:
+def _known_value(pieces: Floats, group: Ints, reciprocal: Floats) -> float:
     """Return the sum of the maxima of the known pieces."""
     maxima = np.zeros(int(group.max()) + 1)
     np.maximum.at(maxima, group, pieces @ reciprocal)

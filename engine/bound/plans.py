@@ -35,8 +35,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dimsweep.engine.bound.shards import Op, Staging, Stagings, Turns, begun, of_chunks
-from dimsweep.engine.bound.ways import KINDS, Table
+from dimsweep.engine.bound.communication import KINDS, BoundTable
+from dimsweep.engine.bound.shards import (
+    PassStep,
+    PlanCounts,
+    Staging,
+    Stagings,
+    count_warm_up,
+    split_among_chunks,
+)
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower.program import Floats, Longs
 from dimsweep.engine.workload.plan.memory import PIECES, state_bytes
@@ -57,30 +64,30 @@ BETWEEN = (PIPELINE, "data", REPLICAS, EXPERT_REPLICAS)  # axes that no pass com
 
 
 @dataclass(frozen=True)
-class Classes:
+class CellClasses:
     """Classes of equal cells among N: the class ``of`` each (N,), and ``one`` cell of each
     class."""
 
-    of: Longs
-    one: Longs
+    number: Longs
+    example: Longs
 
     @classmethod
-    def by(cls, codes: Longs) -> "Classes":
+    def from_codes(cls, codes: Longs) -> "CellClasses":
         """Build from numbers; cells with equal numbers form a class."""
         _, one, of = np.unique(codes, return_index=True, return_inverse=True)
         return cls(of, one)
 
-    def some(self, cells: Longs) -> "Classes":
-        own, used = self.of[cells], np.zeros(len(self.one), dtype=bool)
+    def select(self, cells: Longs) -> "CellClasses":
+        own, used = self.number[cells], np.zeros(len(self.example), dtype=bool)
         used[own] = True
         of = (np.cumsum(used) - 1)[own]
         one = np.zeros(np.count_nonzero(used), dtype=np.int64)
         one[of] = np.arange(len(cells))
-        return Classes(of, one)
+        return CellClasses(of, one)
 
 
 @dataclass(frozen=True)
-class Reach:
+class CellCommunication:
     """Where N cells communicate: each one's ``place`` and ``network`` (N,); of places the number of
     each axis' group in a ``table``, and those of the ``hops`` from their stages (places, p); what
     the table's columns are multiplied by at the bandwidths of networks, ``at`` (networks, columns).
@@ -91,135 +98,158 @@ class Reach:
     and the bandwidths between them.  What they take is worked out once."""
 
     n: int
-    table: Table | None = None
+    table: BoundTable | None = None
     groups: Mapping[str, Longs] = field(default_factory=dict)
     hops: Longs | None = None
-    at: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    factors: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     place: Longs = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     network: Longs = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    alike: Mapping[str, Classes] = field(default_factory=dict)
-    in_turn: bool = True
+    classes: Mapping[str, CellClasses] = field(default_factory=dict)
+    is_sequential: bool = True
     _known: dict[tuple[str, CollectiveKind], tuple[Floats, Floats]] = field(default_factory=dict)
-    _ones: dict[str, "Reach"] = field(default_factory=dict)
+    _examples: dict[str, "CellCommunication"] = field(default_factory=dict)
 
-    def some(self, cells: Longs) -> "Reach":
+    def select(self, cells: Longs) -> "CellCommunication":
         """Return the reach of the given cells."""
-        alike = {name: classes.some(cells) for name, classes in self.alike.items()}
-        return self._of(cells, alike)
+        classes = {name: own.select(cells) for name, own in self.classes.items()}
+        return self._replace_cells(cells, classes)
 
-    def _of(self, cells: Longs, alike: Mapping[str, Classes]) -> "Reach":
+    def _replace_cells(
+        self, cells: Longs, classes: Mapping[str, CellClasses]
+    ) -> "CellCommunication":
         place, network = self.place[cells], self.network[cells]
         return replace(
-            self, n=len(cells), place=place, network=network, alike=alike, _known={}, _ones={}
+            self,
+            n=len(cells),
+            place=place,
+            network=network,
+            classes=classes,
+            _known={},
+            _examples={},
         )
 
-    def ones(self, name: str) -> "Reach":
+    def examples(self, name: str) -> "CellCommunication":
         """Return the reach of one cell of each class of ``alike[name]``."""
-        if name not in self.alike:
+        if name not in self.classes:
             return self
-        if name not in self._ones:
-            one, inner = self.alike[name].one, (PASSES, PIPELINE) if name == STAGES else ()
-            alike = {each: self.alike[each].some(one) for each in inner if each in self.alike}
-            found = self._of(one, alike)
+        if name not in self._examples:
+            one, inner = self.classes[name].example, (PASSES, PIPELINE) if name == STAGES else ()
+            alike = {each: self.classes[each].select(one) for each in inner if each in self.classes}
+            found = self._replace_cells(one, alike)
             if name == PASSES:
                 own = {axis: each for axis, each in found.groups.items() if axis not in BETWEEN}
                 found = replace(found, groups=own)
-            self._ones[name] = found
-        return self._ones[name]
+            self._examples[name] = found
+        return self._examples[name]
 
-    def each(self, name: str, values: Floats) -> Floats:
+    def expand(self, name: str, values: Floats) -> Floats:
         """Expand ``values`` of the classes (..., U) to all cells (..., N)."""
-        return values[..., self.alike[name].of] if name in self.alike else values
+        return values[..., self.classes[name].number] if name in self.classes else values
 
-    def _way(self, axis: str, kind: CollectiveKind) -> tuple[Floats, Floats]:
+    def _pieces(self, axis: str, kind: CollectiveKind) -> tuple[Floats, Floats]:
         """Return seconds, and seconds a byte, (pieces, N) each."""
         if (axis, kind) not in self._known:
             assert self.table is not None
             group, number = self.groups[axis][self.place], KINDS.index(kind)
-            tables, at = (self.table.fixed, self.table.slope), self.at[self.network]
+            tables, at = (self.table.fixed, self.table.slope), self.factors[self.network]
             fixed, slope = (np.einsum("npc,nc->pn", each[group, number], at) for each in tables)
             self._known[axis, kind] = np.ascontiguousarray(fixed), np.ascontiguousarray(slope)
         return self._known[axis, kind]
 
-    def lasts(
+    def collective_time(
         self, kind: CollectiveKind, n_bytes: float, axis: str, buckets: float = 1.0
     ) -> Floats:
         """Return the least seconds (N,) of a collective in a number of consecutive ``buckets``."""
         if axis not in self.groups or not n_bytes > 0:
             return np.zeros(self.n)
-        fixed, slope = self.ones(axis)._way(axis, kind)
+        fixed, slope = self.examples(axis)._pieces(axis, kind)
         # Less than nothing is fixed where all of it may be won by rounding, in each bucket.
         fixed = np.where(fixed < 0, fixed * buckets, fixed)
-        return self.each(axis, np.maximum((fixed + slope * n_bytes).max(axis=0), 0.0))
+        return self.expand(axis, np.maximum((fixed + slope * n_bytes).max(axis=0), 0.0))
 
-    def messages(self, n_bytes: float, p: int) -> tuple[Floats, Floats]:
+    def message_times(self, n_bytes: float, p: int) -> tuple[Floats, Floats]:
         """Return the least seconds of messages from each of p stages to the next, and to the one
         before, (p, N) each."""
         if self.hops is None or self.table is None:
             return np.zeros((p, self.n)), np.zeros((p, self.n))
-        ones = self.ones(PIPELINE)
-        found, rows, at = np.zeros((2, p, ones.n)), self.hops[ones.place], self.at[ones.network]
+        ones = self.examples(PIPELINE)
+        found, rows, at = (
+            np.zeros((2, p, ones.n)),
+            self.hops[ones.place],
+            self.factors[ones.network],
+        )
         for stage in range(p):
             own = rows[:, stage]
             whole = self.table.fixed[own, :2] + self.table.slope[own, :2] * n_bytes
             found[:, stage] = np.einsum("nwkc,nc->kwn", whole, at).max(axis=0)
-        there, back = self.each(PIPELINE, np.maximum(found, 0.0))
+        there, back = self.expand(PIPELINE, np.maximum(found, 0.0))
         return there, back
 
 
-def least_time(
-    staging: Staging, plan: ParallelPlan, turns: Turns, reach: Reach, stagings: Stagings
+def bound_time(
+    staging: Staging,
+    plan: ParallelPlan,
+    turns: PlanCounts,
+    reach: CellCommunication,
+    stagings: Stagings,
 ) -> Floats:
     """Return a lower bound on the seconds (N,) of N cells with this ``staging`` and plan.
 
     Each cell has its own place in ``reach``; ``turns`` are one plan's.
     """
-    stages = reach.ones(STAGES)
-    before, after = _passes(staging, plan, turns, stages.ones(PASSES))
-    before, after = (stages.each(PASSES, each) for each in (before, after))
+    stages = reach.examples(STAGES)
+    before, after = _pass_times(staging, plan, turns, stages.examples(PASSES))
+    before, after = (stages.expand(PASSES, each) for each in (before, after))
 
     def least(before: Floats, after: Floats) -> Floats:
-        paths = _Stages(staging, plan, turns, stages, before, after)
-        return _Ends(staging, plan, turns, reach, stagings).after(paths) * (1 - _ROUNDING)
+        paths = _StagePaths(staging, plan, turns, stages, before, after)
+        return _Epilogue(staging, plan, turns, reach, stagings).end_time(paths) * (1 - _ROUNDING)
 
     if stagings.slowest == 1.0:
         return least(before, after)
-    computed = [each / stagings.slowest for each in _passes(staging, plan, turns, Reach(1))]
+    computed = [
+        each / stagings.slowest for each in _pass_times(staging, plan, turns, CellCommunication(1))
+    ]
     return np.minimum.reduce(  # the slowest NPU is in one of the stages
         [
-            least(*(_slower(*each, stage) for each in zip((before, after), computed, strict=True)))
+            least(
+                *(
+                    _slow_down_stage(*each, stage)
+                    for each in zip((before, after), computed, strict=True)
+                )
+            )
             for stage in range(staging.n_stages)
         ]
     )
 
 
-def _passes(
-    staging: Staging, plan: ParallelPlan, turns: Turns, reach: Reach
+def _pass_times(
+    staging: Staging, plan: ParallelPlan, turns: PlanCounts, reach: CellCommunication
 ) -> tuple[Floats, Floats]:
     """Return the least seconds of each chunk's forward and backward pass, (p, v, N) each."""
     several = turns.micro_batches.item() > 1
-    forward = _of_kinds([kind.forward for kind in staging.kinds], reach)
+    forward = _kind_times([kind.forward for kind in staging.kinds], reach)
     one = [kind.summing if several and plan.zero < 2 else kind.backward for kind in staging.kinds]
     before, after = (
-        np.einsum("kn,pvk->pvn", each, staging.count) for each in (forward, _of_kinds(one, reach))
+        np.einsum("kn,pvk->pvn", each, staging.count) for each in (forward, _kind_times(one, reach))
     )
-    _gather(staging, reach, before, after)
+    _add_gathers(staging, reach, before, after)
     return before, after
 
 
-def _slower(passes: Floats, computed: Floats, stage: int) -> Floats:
+def _slow_down_stage(passes: Floats, computed: Floats, stage: int) -> Floats:
     """Raise the passes of a stage to the time of its computations."""
     found = passes.copy()
     np.maximum(found[stage], computed[stage], out=found[stage])
     return found
 
 
-def _of_kinds(passes: Sequence[tuple[Op, ...]], reach: Reach) -> Floats:
+def _kind_times(passes: Sequence[tuple[PassStep, ...]], reach: CellCommunication) -> Floats:
     """Return the least seconds of each kind's pass (K, N)."""
-    return np.stack([_lasts(ops, reach) for ops in passes])
+    return np.stack([_pass_time(ops, reach) for ops in passes])
 
 
-def _lasts(ops: Sequence[Op], reach: Reach) -> Floats:
+def _pass_time(ops: Sequence[PassStep], reach: CellCommunication) -> Floats:
     """Return the least seconds (N,) of a pass.
 
     Labelled operations overlap with the following ones, after the earlier ones of their
@@ -233,9 +263,9 @@ def _lasts(ops: Sequence[Op], reach: Reach) -> Floats:
             at = at + op.seconds
             continue
         start = np.maximum(at, ready.get(op.follows, at))
-        if reach.in_turn:
+        if reach.is_sequential:
             start = np.maximum(start, busy.get(op.axis, start))
-        end = start + reach.lasts(op.kind, op.n_bytes, op.axis)
+        end = start + reach.collective_time(op.kind, op.n_bytes, op.axis)
         busy[op.axis] = end
         if op.label:
             ready[op.label] = np.maximum(end, ready.get(op.label, end))
@@ -244,41 +274,43 @@ def _lasts(ops: Sequence[Op], reach: Reach) -> Floats:
     return at
 
 
-def _gather(staging: Staging, reach: Reach, before: Floats, after: Floats) -> None:
+def _add_gathers(staging: Staging, reach: CellCommunication, before: Floats, after: Floats) -> None:
     """Add the collective that follows each message that comes."""
     if staging.gather is None or staging.gather.kind is None:
         return
-    seconds = reach.lasts(staging.gather.kind, staging.gather.n_bytes, staging.gather.axis)
+    seconds = reach.collective_time(
+        staging.gather.kind, staging.gather.n_bytes, staging.gather.axis
+    )
     p, v = staging.n_stages, staging.n_chunks
     place = (np.arange(p)[:, None] + p * np.arange(v))[..., None]
     before += seconds * (place > 0)
     after += seconds * (place < p * v - 1)
 
 
-class _Stages:
+class _StagePaths:
     """The paths through the stages of N cells, given each pass' seconds (p, v, N)."""
 
     def __init__(
         self,
         staging: Staging,
         plan: ParallelPlan,
-        turns: Turns,
-        reach: Reach,
+        turns: PlanCounts,
+        reach: CellCommunication,
         before: Floats,
         after: Floats,
     ) -> None:
         self._staging, self._plan, self._turns = staging, plan, turns
         self._before, self._after = before, after
         self._n = turns.micro_batches.item()
-        self._there, self._back = reach.messages(staging.message, staging.n_stages)
+        self._there, self._back = reach.message_times(staging.message, staging.n_stages)
 
     @property
-    def last(self) -> Floats:
+    def last_pass(self) -> Floats:
         """The last backward pass of each stage (p, N)."""
         return self._after[:, 0]
 
     @cached_property
-    def head(self) -> Floats:
+    def first_start(self) -> Floats:
         """Least time before each stage's first pass (p, N)."""
         own = self._before[:, 0] + self._there
         return np.asarray(np.cumsum(own, axis=0) - own)
@@ -286,15 +318,15 @@ class _Stages:
     def ends(self) -> Floats:
         """Return the earliest end of all passes of each stage (p, N)."""
         staging, after = self._staging, self._after
-        ends = self.head + self._n * (self._before.sum(axis=1) + after.sum(axis=1))
+        ends = self.first_start + self._n * (self._before.sum(axis=1) + after.sum(axis=1))
         if self._plan.schedule is Schedule.ONE_F_ONE_B and staging.n_stages > 1:
-            np.maximum(ends[0], self._to_and_fro(), out=ends[0])
+            np.maximum(ends[0], self._round_trip_end(), out=ends[0])
         for stage in range(staging.n_stages - 2, -1, -1):
             on = ends[stage + 1] + self._back[stage + 1] + after[stage, 0]
             np.maximum(ends[stage], on, out=ends[stage])
         return np.asarray(ends)
 
-    def _to_and_fro(self) -> Floats:
+    def _round_trip_end(self) -> Floats:
         """Return the earliest end of the first stage's last backward pass (N,), along ways through
         all stages and back."""
         staging, there, back = self._staging, self._there, self._back
@@ -308,9 +340,9 @@ class _Stages:
         home = after[:, -1] + back
         from_last = np.cumsum(home[::-1], axis=0)[::-1] - back
         started = through + from_last  # the end of each stage's first backward pass (p, N)
-        first = begun(staging, self._plan, self._turns)[0]
+        first = count_warm_up(staging, self._plan, self._turns)[0]
         n_back = self._n * v - first.sum(axis=-1)  # backward passes before the last forward pass
-        going_back = of_chunks(n_back.astype(np.int64), p, v)[..., ::-1]
+        going_back = split_among_chunks(n_back.astype(np.int64), p, v)[..., ::-1]
         between = np.einsum("pv,pvn->pn", self._n - first, before)
         between += np.einsum("pv,pvn->pn", going_back, after) - after[:, -1]
         if v == 1:
@@ -338,7 +370,7 @@ class _Stages:
         return found
 
 
-class _Accesses(NamedTuple):
+class _AccessTimes(NamedTuple):
     """The seconds of a stage's accesses to remote memory: loads and stores of all passes, and of
     the optimizer."""
 
@@ -347,40 +379,40 @@ class _Accesses(NamedTuple):
     updated: float
 
 
-class _Ends:
+class _Epilogue:
     """The work after the passes of N cells' stages: gradients, and the optimizer."""
 
     def __init__(
         self,
         staging: Staging,
         plan: ParallelPlan,
-        turns: Turns,
-        reach: Reach,
+        turns: PlanCounts,
+        reach: CellCommunication,
         stagings: Stagings,
     ) -> None:
         self._staging, self._plan, self._reach, self._stagings = staging, plan, reach, stagings
         self._n, self._replicas, self._expert_replicas = (each.item() for each in turns)
 
-    def after(self, paths: _Stages) -> Floats:
+    def end_time(self, paths: _StagePaths) -> Floats:
         """Return the earliest end of everything (N,).
 
         Of stages with equal exchanges only the last counts.
         """
         ends, found = paths.ends(), np.zeros(self._reach.n)
-        for stages in self._alike():
-            remote, head = self._accesses(stages[0]), paths.head[stages].max(axis=0)
+        for stages in self._equal_stages():
+            remote, head = self._access_times(stages[0]), paths.first_start[stages].max(axis=0)
             done = np.maximum(ends[stages].max(axis=0), head + remote.loaded)
-            ready = self._ready(paths, ends, stages).max(axis=0)
-            done, ready = (self._reach.each(STAGES, each) for each in (done, ready))
-            exchanged = ready + self._exchanged(stages[0])
-            finish = np.maximum(self._finish(stages[0]), remote.updated)
+            ready = self._exchange_start(paths, ends, stages).max(axis=0)
+            done, ready = (self._reach.expand(STAGES, each) for each in (done, ready))
+            exchanged = ready + self._exchange_time(stages[0])
+            finish = np.maximum(self._update_time(stages[0]), remote.updated)
             np.maximum(found, np.maximum(done, exchanged) + finish, out=found)
             if remote.stored:  # which nothing waits for
-                accessed = self._reach.each(STAGES, head + sum(remote))
+                accessed = self._reach.expand(STAGES, head + sum(remote))
                 np.maximum(found, accessed, out=found)
         return found
 
-    def _alike(self) -> Iterable[list[int]]:
+    def _equal_stages(self) -> Iterable[list[int]]:
         """Yield the stages in groups of equal blocks and values."""
         staging, found = self._staging, dict[object, list[int]]()
         for stage in range(staging.n_stages):
@@ -388,22 +420,22 @@ class _Ends:
             found.setdefault((staging.count[stage].tobytes(), *own), []).append(stage)
         return found.values()
 
-    def _ready(self, paths: _Stages, ends: Floats, stages: list[int]) -> Floats:
+    def _exchange_start(self, paths: _StagePaths, ends: Floats, stages: list[int]) -> Floats:
         """Return the earliest start of the exchange of stages' gradients."""
         if self._plan.zero >= 2:
-            return paths.head[stages]
-        return ends[stages] - paths.last[stages] * self._plan.overlap_gradients
+            return paths.first_start[stages]
+        return ends[stages] - paths.last_pass[stages] * self._plan.overlap_gradients
 
-    def _exchanged(self, stage: int) -> Floats:
+    def _exchange_time(self, stage: int) -> Floats:
         """Return the least seconds in which a stage's gradients are exchanged (N,)."""
         plan, chunks = self._plan, range(self._staging.n_chunks)
-        if not self._reach.in_turn:
+        if not self._reach.is_sequential:
             return np.zeros(self._reach.n)
         if plan.zero >= 2:
-            return self._n * self._each_time(stage)
-        return self._whole(stage, chunks[:1] if plan.overlap_gradients else chunks)
+            return self._n * self._repeated_exchange(stage)
+        return self._single_exchange(stage, chunks[:1] if plan.overlap_gradients else chunks)
 
-    def _whole(self, stage: int, chunks: Sequence[int]) -> Floats:
+    def _single_exchange(self, stage: int, chunks: Sequence[int]) -> Floats:
         """Return the seconds of exchanging the gradients of chunks (N,): of weights or of experts,
         whichever takes longer."""
         plan, staging = self._plan, self._staging
@@ -417,15 +449,15 @@ class _Ends:
             (EXPERT_REPLICAS, [each.experts for each in staging.kinds]),
         ):
             size = float(count @ values) * plan.gradient_value
-            seconds = self._reach.lasts(kind, size, axis, self._buckets(count, size))
+            seconds = self._reach.collective_time(kind, size, axis, self._n_buckets(count, size))
             found = np.maximum(found, seconds)
         return found
 
-    def _buckets(self, count: Floats, size: float) -> float:
+    def _n_buckets(self, count: Floats, size: float) -> float:
         """Return the number of buckets for the gradients of ``count`` blocks."""
         return float(count.sum() + size / min(_BUCKET, self._plan.bucket or _BUCKET))
 
-    def _each_time(self, stage: int) -> Floats:
+    def _repeated_exchange(self, stage: int) -> Floats:
         """Return the seconds of a communicator of replicas for each micro-batch (N,)."""
         plan, staging, reach = self._plan, self._staging, self._reach
         count, by_block = staging.count[stage], plan.zero == 3 and plan.overlap_gradients
@@ -438,20 +470,22 @@ class _Ends:
             for number, value in zip(count.sum(axis=0).tolist(), values, strict=True):
                 if plan.zero == 3:
                     share = value * plan.value / copies
-                    own += number * 2 * reach.lasts(CollectiveKind.ALL_GATHER, share, axis)
+                    own += (
+                        number * 2 * reach.collective_time(CollectiveKind.ALL_GATHER, share, axis)
+                    )
                 if by_block:
                     size = value * plan.gradient_value
-                    own += number * reach.lasts(CollectiveKind.REDUCE_SCATTER, size, axis)
+                    own += number * reach.collective_time(CollectiveKind.REDUCE_SCATTER, size, axis)
             if not by_block:
                 size = float((count @ values).sum()) * plan.gradient_value
-                buckets = self._buckets(count, size)
-                own += reach.lasts(CollectiveKind.REDUCE_SCATTER, size, axis, buckets)
+                buckets = self._n_buckets(count, size)
+                own += reach.collective_time(CollectiveKind.REDUCE_SCATTER, size, axis, buckets)
             found = np.maximum(found, own)
         return found
 
-    def _accesses(self, stage: int) -> _Accesses:
+    def _access_times(self, stage: int) -> _AccessTimes:
         """Return the accesses of a stage."""
-        plan, staging, lasts = self._plan, self._staging, self._stagings.accessing
+        plan, staging, lasts = self._plan, self._staging, self._stagings.access_time
         count, kinds = staging.count[stage].sum(axis=0), staging.kinds  # (K,)
         loaded = stored = updated = 0.0
         if Offload.ACTIVATIONS in plan.offload:
@@ -465,24 +499,26 @@ class _Ends:
                 share = plan.value / (copies if plan.zero == 3 else 1)
                 loaded += 2 * self._n * float(count @ lasts(share * np.array(values)))
         if Offload.OPTIMIZER in plan.offload:
-            own, away = self._updated(stage), Offload.WEIGHTS in plan.offload
+            own, away = self._n_updated(stage), Offload.WEIGHTS in plan.offload
             sizes = np.array([own * state_bytes(plan) / PIECES, own * plan.value * away])
             piece, weights = lasts(sizes).tolist()
             updated = 2 * PIECES * piece + weights
-        return _Accesses(loaded, stored, updated)
+        return _AccessTimes(loaded, stored, updated)
 
-    def _updated(self, stage: int) -> float:
+    def _n_updated(self, stage: int) -> float:
         """Return the number of values that a rank of a stage updates."""
         staging, is_cut = self._staging, self._plan.zero > 0
         n, m = (self._replicas, self._expert_replicas) if is_cut else (1, 1)
         return float(staging.parameters[stage] / n + staging.reached[stage] / m)
 
-    def _finish(self, stage: int) -> Floats:
+    def _update_time(self, stage: int) -> Floats:
         """Return the seconds of the optimizer's step and the gathering after it (N,)."""
         plan, staging = self._plan, self._staging
         pieces = PIECES if Offload.OPTIMIZER in plan.offload else 1
-        piece = self._updated(stage) * optimizer_bytes(plan) / pieces
-        found = np.full(self._reach.n, pieces * self._stagings.streaming(np.array([piece])).item())
+        piece = self._n_updated(stage) * optimizer_bytes(plan) / pieces
+        found = np.full(
+            self._reach.n, pieces * self._stagings.streaming_time(np.array([piece])).item()
+        )
         if plan.zero not in (1, 2) or plan.overlap_parameters:
             return found
         for axis, copies, values in (
@@ -490,5 +526,5 @@ class _Ends:
             (EXPERT_REPLICAS, self._expert_replicas, staging.reached),
         ):
             share = values[stage].item() * plan.gathered / copies
-            found += self._reach.lasts(CollectiveKind.ALL_GATHER, share, axis)
+            found += self._reach.collective_time(CollectiveKind.ALL_GATHER, share, axis)
         return found

@@ -36,7 +36,7 @@ _ROUNDED = 1.0  # ps that rounding, and merging with a neighbour, may add to a c
 _REPLICATED = DeviceMesh({name: Group((2,), (1,)) for name in (REPLICAS, EXPERT_REPLICAS)})
 
 
-class Op(NamedTuple):
+class PassStep(NamedTuple):
     """One after another in a pass: ``seconds`` of computation; or ``n_bytes`` of a collective over
     an ``axis``, beside what follows if it has a ``label``; or, with neither, a wait for a label."""
 
@@ -48,12 +48,12 @@ class Op(NamedTuple):
     follows: str = ""
 
 
-class Kind(NamedTuple):
+class BlockKind(NamedTuple):
     """A kind of block: its passes, and the values that have gradients."""
 
-    forward: tuple[Op, ...]
-    backward: tuple[Op, ...]  # of the only micro-batch, or with gradients that are divided
-    summing: tuple[Op, ...]  # of one of several, whose gradients are added up
+    forward: tuple[PassStep, ...]
+    backward: tuple[PassStep, ...]  # of the only micro-batch, or with gradients that are divided
+    summing: tuple[PassStep, ...]  # of one of several, whose gradients are added up
     parameters: float
     experts: float  # those that a micro-batch gives gradients
     all_experts: float
@@ -71,7 +71,7 @@ class Staging:
     activations; ``gather``: the collective that follows a message between chunks, if one does.
     """
 
-    kinds: tuple[Kind, ...]
+    kinds: tuple[BlockKind, ...]
     count: Floats
     kept: Floats
     passing: Floats
@@ -82,7 +82,7 @@ class Staging:
     largest: Floats
     fullest: Floats
     message: float
-    gather: Op | None
+    gather: PassStep | None
 
     @property
     def n_stages(self) -> int:
@@ -106,15 +106,15 @@ class Stagings:
     ) -> None:
         self._model, self._npu, self._memory, self.slowest = model, npu, memory, slowest
         self._networks: dict[Shard, RankModel] = {}
-        self._kinds: dict[tuple[object, ...], Kind] = {}
+        self._kinds: dict[tuple[object, ...], BlockKind] = {}
         self._known: dict[tuple[object, ...], Staging] = {}
 
     @property
-    def holds(self) -> bool:
+    def can_hold_overflow(self) -> bool:
         """Whether remote memory stores the state that exceeds an NPU's memory."""
         return self._memory is not None and self._memory.HOLDS
 
-    def of(self, plan: ParallelPlan, degrees: Sequence[int]) -> Staging:
+    def build_staging(self, plan: ParallelPlan, degrees: Sequence[int]) -> Staging:
         """Return the staging of a plan with these degrees of AXES.
 
         Raises :class:`InfeasibleError` for degrees that do not divide the model, and
@@ -122,12 +122,12 @@ class Stagings:
         """
         check_bounded(plan)
         mesh, p = _mesh(degrees), int(degrees[AXES.index("pipeline")])
-        key = (plan.shard(mesh), p, plan.interleave, *_way(plan))
+        key = (plan.shard(mesh), p, plan.interleave, *_block_settings(plan))
         if key not in self._known:
-            self._known[key] = self._staged(plan, mesh, p)
+            self._known[key] = self._build(plan, mesh, p)
         return self._known[key]
 
-    def _staged(self, plan: ParallelPlan, mesh: DeviceMesh, p: int) -> Staging:
+    def _build(self, plan: ParallelPlan, mesh: DeviceMesh, p: int) -> Staging:
         shard = plan.shard(mesh)
         if shard not in self._networks:
             self._networks[shard] = self._model.for_rank(shard)
@@ -150,7 +150,7 @@ class Stagings:
         )
         steps = stages[0].gather(mesh.degree("tensor"))
         return Staging(
-            kinds=tuple(self._kind(block, plan) for block in kinds.values()),
+            kinds=tuple(self._block_kind(block, plan) for block in kinds.values()),
             count=count.reshape(*shape, len(kinds)),
             kept=np.reshape([sum(b.activations for b in chunk) for chunk in chunks], shape),
             passing=passing,
@@ -158,47 +158,49 @@ class Stagings:
             parameters=np.array([stage.parameters for stage in stages]),
             experts=np.array([stage.expert_parameters for stage in stages]),
             reached=np.array([stage.reached(1) for stage in stages]),
-            largest=_most(stages, lambda block: block.parameters + block.expert_parameters),
-            fullest=_most(stages, lambda block: block.activations),
+            largest=_maximum_per_stage(
+                stages, lambda block: block.parameters + block.expert_parameters
+            ),
+            fullest=_maximum_per_stage(stages, lambda block: block.activations),
             message=stages[0].message / stages[0].shared_among(mesh.degree("tensor")),
-            gather=_met(steps[0]) if steps else None,
+            gather=_collective_step(steps[0]) if steps else None,
         )
 
-    def _kind(self, block: LayerBlock, plan: ParallelPlan) -> Kind:
+    def _block_kind(self, block: LayerBlock, plan: ParallelPlan) -> BlockKind:
         # The model keeps its blocks, so that no other one gets their place.
-        key = (id(block), *_way(plan))
+        key = (id(block), *_block_settings(plan))
         if key in self._kinds:
             return self._kinds[key]
         items = passes(block, plan, sums=False)
         summed = passes(block, plan, sums=True)[1] if plan.zero < 2 else items[1]
-        forward, backward, summing = (tuple(map(self._op, own)) for own in (*items, summed))
+        forward, backward, summing = (tuple(map(self._pass_step, own)) for own in (*items, summed))
         own = (block.parameters, block.reached(1), block.expert_parameters, block.activations)
-        kind = Kind(forward, backward, summing, *own)
+        kind = BlockKind(forward, backward, summing, *own)
         if block.forward or block.backward:  # others are made for one staging
             self._kinds[key] = kind
         return kind
 
-    def _op(self, item: Item) -> Op:
+    def _pass_step(self, item: Item) -> PassStep:
         if isinstance(item.work, Compute):
-            return Op(self.seconds(item.work))
+            return PassStep(self.computation_time(item.work))
         if isinstance(item.work, Collective):
             work = item.work
-            return Op(0.0, work.kind, work.n_bytes, work.group, item.label, item.follows)
-        return Op(label=item.label)
+            return PassStep(0.0, work.kind, work.n_bytes, work.group, item.label, item.follows)
+        return PassStep(label=item.label)
 
-    def seconds(self, work: Compute) -> float:
+    def computation_time(self, work: Compute) -> float:
         """Return the least seconds of a computation."""
         return max(0.0, self._npu.issued_duration(work, _LEAD)[0] - _ROUNDED) / PICOSECONDS
 
-    def streaming(self, n_bytes: Floats) -> Floats:
+    def streaming_time(self, n_bytes: Floats) -> Floats:
         """Return the least seconds of kernels that stream ``n_bytes`` each."""
 
         def lasts(size: float) -> float:
-            return self.seconds(Compute(kernels=(elementwise("optimizer", size),)))
+            return self.computation_time(Compute(kernels=(elementwise("optimizer", size),)))
 
-        return _each(lasts, n_bytes)
+        return _evaluate_sizes(lasts, n_bytes)
 
-    def accessing(self, n_bytes: Floats) -> Floats:
+    def access_time(self, n_bytes: Floats) -> Floats:
         """Return the least seconds of accesses of ``n_bytes`` to remote memory by a single NPU; 0
         for none."""
         if self._memory is None:
@@ -210,16 +212,16 @@ class Stagings:
             moved = max(service.own, service.node, service.cluster)
             return max(0.0, memory.latency + moved - _ROUNDED) / PICOSECONDS if size else 0.0
 
-        return _each(lasts, n_bytes)
+        return _evaluate_sizes(lasts, n_bytes)
 
 
-def _each(lasts: Callable[[float], float], n_bytes: Floats) -> Floats:
+def _evaluate_sizes(lasts: Callable[[float], float], n_bytes: Floats) -> Floats:
     """Evaluate ``lasts`` at each size, once for equal sizes."""
     sizes, place = np.unique(n_bytes, return_inverse=True)
     return np.array(list(map(lasts, sizes.tolist())))[place].reshape(n_bytes.shape)
 
 
-def _most(stages: Sequence[Stage], of: Callable[[LayerBlock], float]) -> Floats:
+def _maximum_per_stage(stages: Sequence[Stage], of: Callable[[LayerBlock], float]) -> Floats:
     """Return the greatest ``of`` over the blocks of each stage (p,)."""
     blocks = ([block for chunk in stage.chunks for block in chunk] for stage in stages)
     return np.array([max(map(of, own)) for own in blocks])
@@ -244,7 +246,7 @@ def check_bounded(plan: ParallelPlan) -> None:
             )
 
 
-def _way(plan: ParallelPlan) -> tuple[object, ...]:
+def _block_settings(plan: ParallelPlan) -> tuple[object, ...]:
     """Return the settings of a plan that affect how its blocks run, besides its shard."""
     sums = (plan.zero == 3, plan.zero < 2, plan.fused_sums, plan.gradient_value)
     return (plan.stage_layers, *sums)
@@ -255,9 +257,9 @@ def _mesh(degrees: Sequence[int]) -> DeviceMesh:
     return DeviceMesh({axis: Group((int(n),), (1,)) for axis, n in zip(AXES, degrees, strict=True)})
 
 
-def _met(step: object) -> Op:
+def _collective_step(step: object) -> PassStep:
     assert isinstance(step, CollectiveStep)
-    return Op(0.0, step.kind, step.n_bytes, step.axis)
+    return PassStep(0.0, step.kind, step.n_bytes, step.axis)
 
 
 # --- memory ---------------------------------------------------------------------------------------
@@ -270,7 +272,7 @@ def _met(step: object) -> Op:
 # the one that comes.
 
 
-class Turns(NamedTuple):
+class PlanCounts(NamedTuple):
     """The differences of R plans of one staging: micro-batches of each replica, and the numbers of
     ranks that hold the same weights, and the same experts; (R,) each."""
 
@@ -278,18 +280,18 @@ class Turns(NamedTuple):
     replicas: Longs
     expert_replicas: Longs
 
-    def some(self, rows: Longs) -> "Turns":
-        return Turns(*(each[rows] for each in self))
+    def select(self, rows: Longs) -> "PlanCounts":
+        return PlanCounts(*(each[rows] for each in self))
 
 
-class Room(NamedTuple):
+class MemoryBound(NamedTuple):
     """Bytes (R,) that plans need at least: of an NPU's memory, and of its remote memory."""
 
     own: Floats
     remote: Floats
 
 
-def least_memory(staging: Staging, plan: ParallelPlan, turns: Turns) -> Room:
+def bound_memory(staging: Staging, plan: ParallelPlan, turns: PlanCounts) -> MemoryBound:
     """Return a lower bound on the memory of the fullest rank of each plan."""
     n, m = (each[:, None].astype(float) for each in (turns.replicas, turns.expert_replicas))
 
@@ -312,19 +314,19 @@ def least_memory(staging: Staging, plan: ParallelPlan, turns: Turns) -> Room:
         own = own + (np.minimum(whole, 2 * unit) if is_away else whole)
         remote = remote + whole * is_away
     # Sums may round otherwise; and which of its stages is the fullest nobody knows here.
-    return Room(*(each * (1 - 1e-12) for each in (own.max(axis=1), remote.min(axis=1))))
+    return MemoryBound(*(each * (1 - 1e-12) for each in (own.max(axis=1), remote.min(axis=1))))
 
 
 def _values(staging: Staging) -> Floats:
     return np.maximum(staging.parameters + staging.experts, 1.0)
 
 
-def _peak(staging: Staging, plan: ParallelPlan, turns: Turns) -> tuple[Floats, Floats]:
+def _peak(staging: Staging, plan: ParallelPlan, turns: PlanCounts) -> tuple[Floats, Floats]:
     """Return activations and passed values (R, p) as the first backward pass begins.
 
     In remote memory, this is at most either at its peak, whenever that is.
     """
-    held = (begun(staging, plan, turns) * staging.kept).sum(axis=-1)
+    held = (count_warm_up(staging, plan, turns) * staging.kept).sum(axis=-1)
     all_gathered = turns.expert_replicas > 1
     if not staging.experts.any():
         all_gathered = turns.replicas > 1
@@ -336,7 +338,7 @@ def _peak(staging: Staging, plan: ParallelPlan, turns: Turns) -> tuple[Floats, F
     return np.maximum(held + own - passing.max(axis=-1), 0.0), passing.min(axis=-1)
 
 
-def begun(staging: Staging, plan: ParallelPlan, turns: Turns) -> Floats:
+def count_warm_up(staging: Staging, plan: ParallelPlan, turns: PlanCounts) -> Floats:
     """Return the number of forward passes of each chunk (R, p, v) before a stage's first backward
     pass."""
     p, v = staging.n_stages, staging.n_chunks
@@ -347,10 +349,10 @@ def begun(staging: Staging, plan: ParallelPlan, turns: Turns) -> Floats:
     if v == 1:
         return np.minimum(n, behind + 1)[..., None].astype(float)
     # Groups of p micro-batches go through chunk after chunk.
-    return of_chunks(np.minimum(n * v, 2 * behind + (v - 1) * p + 1), p, v)
+    return split_among_chunks(np.minimum(n * v, 2 * behind + (v - 1) * p + 1), p, v)
 
 
-def of_chunks(first: Longs, p: int, v: int) -> Floats:
+def split_among_chunks(first: Longs, p: int, v: int) -> Floats:
     """Split the ``first`` (R, p) forward passes of p stages among v chunks (R, p, v)."""
     whole, rest = np.divmod(first, p * v)
     passes: Floats = whole[..., None] * p + np.clip(rest[..., None] - p * np.arange(v), 0, p)

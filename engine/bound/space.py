@@ -202,24 +202,24 @@ def perspective(space: LinearSpace, sums: Floats, prices: Prices | None) -> Pers
     if (low > high).any():
         space.check()
     low = np.minimum(low, high)
-    scale = _largest(low, high, space.limits)
+    scale = _largest_number(low, high, space.limits)
     low, high, limits = low / scale, high / scale, space.limits / scale
     middle = np.where(np.isfinite(high), (low + high) / 2, 1.0)
     unit, fixed, price = 1.0, _TIME_ALONE, np.zeros(space.n_dims)
     if prices is not None:
-        price, fixed = _checked(prices, space.n_dims)
+        price, fixed = _check_prices(prices, space.n_dims)
         unit = float(price @ middle * scale + fixed) or 1.0
         price, fixed = price * scale / unit, fixed / unit
-    box = _box(low, high, sums, price, fixed, _least_cost(space, price, fixed, low, limits))
+    box = _box(low, high, sums, price, fixed, _minimum_cost(space, price, fixed, low, limits))
     return Perspective(_cone(space, sums, price, fixed, limits, scale, box), scale, unit)
 
 
-def _largest(low: Floats, high: Floats, limits: Floats) -> float:
+def _largest_number(low: Floats, high: Floats, limits: Floats) -> float:
     known = np.abs(np.concatenate([low, high, limits]))
     return float(known[np.isfinite(known)].max(initial=0.0)) or 1.0
 
 
-def _checked(prices: Prices, n_dims: int) -> tuple[Floats, float]:
+def _check_prices(prices: Prices, n_dims: int) -> tuple[Floats, float]:
     price = np.array(prices.per_bandwidth, dtype=float)
     if price.shape != (n_dims,):
         raise DimsweepError(f"{len(price)} prices for {n_dims} dimensions", where="prices")
@@ -228,7 +228,7 @@ def _checked(prices: Prices, n_dims: int) -> tuple[Floats, float]:
     return price, prices.fixed
 
 
-def _least_cost(
+def _minimum_cost(
     space: LinearSpace, price: Floats, fixed: float, low: Floats, limits: Floats
 ) -> float:
     """Return the least cost of any b of the space, by its lower bounds or by one rule.

@@ -65,21 +65,23 @@ def work_of(structure: Structure, latency: Longs, most: Floats) -> Work:
     ``latency`` (D,) is in picoseconds a hop; ``most`` (D,) is the greatest bandwidth of each
     dimension, in bytes/s.
     """
-    forms = _Forms(structure, latency, most)
-    raw = [forms.of(f) for f in range(len(structure.forms))]
+    forms = _FormBounds(structure, latency, most)
+    raw = [forms.bound_form(f) for f in range(len(structure.forms))]
     sums = np.array(list(forms.sums), dtype=float).reshape(len(forms.sums), len(most))
     n = len(most) + len(sums)
     load = np.zeros((len(raw), n, n + 1))
     pieces, hops = [], []
     for f, (lasts, busy) in enumerate(raw):
-        pieces.append(np.array([_row(terms, n) for terms in lasts]).reshape(len(lasts), n + 1))
-        hops.append(np.array([_hops(terms, len(most)) for terms in lasts]))
+        pieces.append(
+            np.array([_build_row(terms, n) for terms in lasts]).reshape(len(lasts), n + 1)
+        )
+        hops.append(np.array([_count_hops(terms, len(most)) for terms in lasts]))
         for term in busy:
-            load[f, term.dim] = _row([term], n)
+            load[f, term.dim] = _build_row([term], n)
     return Work(sums, pieces, load, hops)
 
 
-def _hops(terms: list[_Phase], n: int) -> Floats:
+def _count_hops(terms: list[_Phase], n: int) -> Floats:
     found = np.zeros(n)
     for term in terms:
         if term.hops:
@@ -87,7 +89,7 @@ def _hops(terms: list[_Phase], n: int) -> Floats:
     return found
 
 
-def _row(terms: list[_Phase], n: int) -> Floats:
+def _build_row(terms: list[_Phase], n: int) -> Floats:
     row = np.zeros(n + 1)
     for term in terms:
         row[term.dim] += term.slope
@@ -95,7 +97,7 @@ def _row(terms: list[_Phase], n: int) -> Floats:
     return row
 
 
-class _Forms:
+class _FormBounds:
     """Works out forms one by one; ``sums`` collects the sums of bandwidths that they ask for."""
 
     def __init__(self, structure: Structure, latency: Longs, most: Floats) -> None:
@@ -103,30 +105,30 @@ class _Forms:
         self._s, self._latency, self._most = structure, latency, most
         self._parts: dict[tuple[int, int], _Part] = {}  # forms share phases
 
-    def of(self, f: int) -> tuple[list[list[_Phase]], list[_Phase]]:
+    def bound_form(self, f: int) -> tuple[list[list[_Phase]], list[_Phase]]:
         """Return the sums that each bound the form, and the load of each port."""
         form = self._s.forms[f]
         chunks = int(form["chunks"])
         if form["use_start"] == form["use_end"]:
             return [[]], []
         if form["kind"] == POINT_TO_POINT:
-            return self._transfer(f)
+            return self._bound_message(f)
         if self._s.shape.order and form["kind"] != CollectiveKind.ALL_TO_ALL:
-            return self._any_order(f)
+            return self._bound_any_order(f)
         phases = self._phases(f)
         pieces, load = [phases], []
         for d in {phase.dim for phase in phases}:
             visits = [i for i, phase in enumerate(phases) if phase.dim == d]
-            here = self._held(_total([phases[i] for i in visits], chunks))
+            here = self._occupancy(_repeat_phases([phases[i] for i in visits], chunks))
             load.append(here)
             # The port waits for its first chunk, and the last one still has some way to go, and all
             # of its own latencies.
-            way = [self._held(p) for p in (*phases[: visits[0]], *phases[visits[-1] + 1 :])]
+            way = [self._occupancy(p) for p in (*phases[: visits[0]], *phases[visits[-1] + 1 :])]
             way += [_Phase(p.dim, p.fixed - p.reduce, 0.0, hops=p.hops) for p in phases]
             pieces.append([here] if self._s.shape.order else [here, *way])
         return pieces, load
 
-    def _transfer(self, f: int) -> tuple[list[list[_Phase]], list[_Phase]]:
+    def _bound_message(self, f: int) -> tuple[list[list[_Phase]], list[_Phase]]:
         """Bound a message point to point: it occupies the port of its narrowest dimension."""
         form, delay = self._s.forms[f], self._s.shape.endpoint_delay / PICOSECONDS
         crossed = []
@@ -136,9 +138,9 @@ class _Forms:
             crossed.append(self._phase(use["dim"], part, form["n_bytes"]))
         passed = [phase._replace(fixed=phase.fixed - delay, slope=0.0) for phase in crossed]
         pieces = [[phase, *passed[:i], *passed[i + 1 :]] for i, phase in enumerate(crossed)]
-        return pieces, [*map(self._held, crossed)] if len(crossed) == 1 else []
+        return pieces, [*map(self._occupancy, crossed)] if len(crossed) == 1 else []
 
-    def _held(self, phase: _Phase) -> _Phase:
+    def _occupancy(self, phase: _Phase) -> _Phase:
         """Return the part of a phase that keeps a port busy."""
         return phase._replace(fixed=phase.reduce, hops=0)
 
@@ -161,7 +163,7 @@ class _Forms:
             held *= part.growth
         return phases
 
-    def _any_order(self, f: int) -> tuple[list[list[_Phase]], list[_Phase]]:
+    def _bound_any_order(self, f: int) -> tuple[list[list[_Phase]], list[_Phase]]:
         """Bound a reduce-scatter, all-gather or all-reduce whose chunks choose their orders."""
         form = self._s.forms[f]
         uses = self._s.uses[form["use_start"] : form["use_end"]]
@@ -177,9 +179,11 @@ class _Forms:
                 drop = whole * last / np.prod(members) * (1 - 1 / last)
                 fixed = min(needs[i].fixed for i in q)
                 roundings = max(needs[i].roundings for i in q)
-                dim, unit = self._sum([dims[i] for i in q], [needs[i].n_bytes for i in q])
-                slope = self._rounded(drop * unit, roundings, dim)
-                load.append(self._held(_Phase(dim, chunks * fixed, chunks * slope)))
+                dim, unit = self._summed_dimension(
+                    [dims[i] for i in q], [needs[i].n_bytes for i in q]
+                )
+                slope = self._subtract_rounding(drop * unit, roundings, dim)
+                load.append(self._occupancy(_Phase(dim, chunks * fixed, chunks * slope)))
                 if size == 1:
                     one.append(_Phase(dim, fixed, slope))
         return [one, *([phase] for phase in load)], load
@@ -190,16 +194,16 @@ class _Forms:
         d = use["dim"]
         up, down = self._part(d, use["scatter"]), self._part(d, use["gather"])
         gathers = kind == CollectiveKind.ALL_GATHER
-        parts = [_times(down, 1 / members)] if gathers else [up]
+        parts = [_scale_part(down, 1 / members)] if gathers else [up]
         if kind == CollectiveKind.ALL_REDUCE:
-            parts = [_both(up, _times(down, 1 / members))]
+            parts = [_add_parts(up, _scale_part(down, 1 / members))]
             if use["fused"] >= 0:
                 parts.append(self._part(d, use["fused"]))
         least = min(part.n_bytes for part in parts) / (1 - 1 / members)
         fixed = min(part.fixed for part in parts)
         return _Part(fixed, least, 0.0, max(part.roundings for part in parts), 0, 1.0, 0)
 
-    def _sum(self, dims: list[int], needs: list[float]) -> tuple[int, float]:
+    def _summed_dimension(self, dims: list[int], needs: list[float]) -> tuple[int, float]:
         """Return the dimension that is the sum of b_d / w_d over ``dims``, times w of the first;
         and w."""
         if len(dims) == 1:
@@ -212,10 +216,10 @@ class _Forms:
 
     def _part(self, d: int, number: int) -> _Part:
         if (d, number) not in self._parts:
-            self._parts[d, number] = self._counted(d, number)
+            self._parts[d, number] = self._read_part(d, number)
         return self._parts[d, number]
 
-    def _counted(self, d: int, number: int) -> _Part:
+    def _read_part(self, d: int, number: int) -> _Part:
         phase_steps, s = self._s.phase_steps[number], self._s
         steps = s.steps[phase_steps["step_start"] : phase_steps["step_end"]]
         fixed = sum(
@@ -235,11 +239,11 @@ class _Forms:
         )
 
     def _phase(self, d: int, part: _Part, held: float) -> _Phase:
-        slope = self._rounded(part.n_bytes * held, part.roundings, d)
+        slope = self._subtract_rounding(part.n_bytes * held, part.roundings, d)
         reduce = max(0.0, part.reduce * held - 0.5 * part.reductions / PICOSECONDS)
         return _Phase(int(d), part.fixed + reduce, slope, reduce, part.hops)
 
-    def _rounded(self, slope: float, roundings: int, dim: int) -> float:
+    def _subtract_rounding(self, slope: float, roundings: int, dim: int) -> float:
         """Return ``slope`` minus the possible gain by rounding, in bytes."""
         most = self._most
         if dim >= len(most):
@@ -250,7 +254,7 @@ class _Forms:
         return max(0.0, float(slope - 0.5 * roundings / PICOSECONDS * fastest))
 
 
-def _total(phases: list[_Phase], times: int) -> _Phase:
+def _repeat_phases(phases: list[_Phase], times: int) -> _Phase:
     return _Phase(
         phases[0].dim,
         times * sum(phase.fixed for phase in phases),
@@ -260,11 +264,11 @@ def _total(phases: list[_Phase], times: int) -> _Phase:
     )
 
 
-def _times(part: _Part, factor: float) -> _Part:
+def _scale_part(part: _Part, factor: float) -> _Part:
     return part._replace(n_bytes=part.n_bytes * factor, reduce=part.reduce * factor)
 
 
-def _both(a: _Part, b: _Part) -> _Part:
+def _add_parts(a: _Part, b: _Part) -> _Part:
     return _Part(
         a.fixed + b.fixed,
         a.n_bytes + b.n_bytes,

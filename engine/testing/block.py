@@ -198,7 +198,7 @@ def _times(network: Network) -> Iterator[str]:
         bound = cut_bound(network, range(n), kind)
         least = bound.picoseconds(_BYTES)
         if (time := _time(network, workload, Fidelity.FLOW)) < least * (1 - 1e-9):
-            yield f"{kind} takes {time} ps; {bound.why}, which lasts {least:.0f} ps at least"
+            yield f"{kind} takes {time} ps; {bound.reason}, which lasts {least:.0f} ps at least"
     graphs = [(Operator("message", work),) for work in (Send(_BYTES, (n - 1,)), Receive((1,)))]
     alone = Workload((*graphs, ()), graph_of_rank=_ends(n))
     times = [_time(network, alone, fidelity) for fidelity in (Fidelity.MESSAGE, Fidelity.FLOW)]

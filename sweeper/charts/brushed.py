@@ -180,7 +180,7 @@ def _draw_proof(chart: figure, proof: Proof | None, fx: float, fy: float) -> Non
 def _proven_front(proven: Frontier) -> dict[str, Floats]:
     """Return the bound on the front in a ledger's columns, dense enough for a curve."""
     cost = np.interp(np.arange(0, len(proven.cost), 0.1), range(len(proven.cost)), proven.cost)
-    return {COST.column: cost, TIME.column: proven.least_time(cost)}
+    return {COST.column: cost, TIME.column: proven.minimum_time(cost)}
 
 
 FRONT = Chart("front", "What one objective costs in the other", draw_front, coloured=True)

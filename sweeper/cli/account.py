@@ -8,7 +8,7 @@ import numpy as np
 from rich.console import Console
 
 from dimsweep.engine import ClassAccount, Path, PathAccount, Result, units
-from dimsweep.engine.bound import Least, time_by_cuts
+from dimsweep.engine.bound import CutTime, time_by_cuts
 from dimsweep.engine.kernels.messages import MessageRun
 from dimsweep.engine.kernels.packet import PortAccount
 from dimsweep.engine.network import InterconnectPlan
@@ -101,15 +101,15 @@ def plain(result: Result) -> dict[str, Any]:
     """What no row of a study has, in seconds: the critical path by what computes, and by what
     communicates in each dimension, and what the ranks of each class do."""
     found: dict[str, Any] = {}
-    if result.along is not None:
-        found["path_by_compute_s"] = _seconds(result.along.compute)
+    if result.path_account is not None:
+        found["path_by_compute_s"] = _seconds(result.path_account.compute)
         found["path_by_collective_s"] = {
             name: _seconds(dict(zip(result.program.names.dims, by_dim.tolist(), strict=True)))
-            for name, by_dim in result.along.communication.items()
+            for name, by_dim in result.path_account.communication.items()
         }
     if (least := _least(result)) is not None:
         found["cut_bound_s"] = least.picoseconds / units.PICOSECONDS
-        found["cut_bound_by"] = least.what
+        found["cut_bound_by"] = least.reason
     found["classes"] = [
         {"ranks": cls.ranks, "first_rank": cls.first}
         | _seconds({f"{k}_s": v for k, v in cls._asdict().items() if k not in ("ranks", "first")})
@@ -137,7 +137,9 @@ def _summary(result: Result, npu_price: float) -> Iterator[tuple[str, str, str]]
     time = units.format_time(result.time_ps)
     share = "100.0%" if result.time_ps else ""
     yield "iteration", time, share
-    lines = _last_rank(result) if result.along is None else _along(result, result.along)
+    lines = (
+        _last_rank(result) if result.path_account is None else _along(result, result.path_account)
+    )
     for name, picoseconds in lines:
         share = f"{picoseconds / result.time_ps:.1%}" if result.time_ps else ""
         yield name, units.format_time(picoseconds), share
@@ -146,7 +148,7 @@ def _summary(result: Result, npu_price: float) -> Iterator[tuple[str, str, str]]
     if (least := _least(result)) is not None:
         share = f"{least.picoseconds / result.time_ps:.1%}" if result.time_ps else ""
         yield "no algorithm or route takes less than", units.format_time(least.picoseconds), share
-        yield f"  {least.what}", "", ""
+        yield f"  {least.reason}", "", ""
     for merit in known_merits(result.merits):
         value = merit.show(result.merits[merit.column])
         yield merit.title or "performance per watt", value, ""
@@ -182,7 +184,7 @@ def _bubble(result: Result) -> float | None:
     return total / sum(cls.ranks for cls in classes)
 
 
-def _least(result: Result) -> Least | None:
+def _least(result: Result) -> CutTime | None:
     """Return the bound by the cuts of a graph; dimensions have better bounds."""
     run = result.run
     if not isinstance(run, MessageRun) or result.program.communication.network.graph is None:
@@ -219,7 +221,7 @@ def _last(result: Result) -> str:
     """Name the rank that finishes last, whose figures are shown; "" if all ranks are alike."""
     if len(_told_apart(result)) == 1:
         return ""
-    return f"rank {result.classes[result.last].first}, the last"
+    return f"rank {result.classes[result.last_class].first}, the last"
 
 
 def _has_memory(result: Result) -> bool:
@@ -230,7 +232,7 @@ def _classes(result: Result, classes: Sequence[ClassAccount]) -> Table:
     """Return what the ranks of each class do with the time of the iteration."""
     columns = ["rank", "with\nalike", "compute", "communi-\ncation", "waiting", "idle"]
     columns[4] += ",\nmemory" if _has_memory(result) else ""
-    columns += [] if result.along is None else ["critical\npath"]
+    columns += [] if result.path_account is None else ["critical\npath"]
     rows = []
     for cls in classes[:_CLASSES_SHOWN]:
         times = (cls.compute, cls.communication, cls.waiting, cls.idle, cls.path)

@@ -146,7 +146,7 @@ def _draw_fronts(ax: "Axes", cells: Sequence[CellSummary]) -> None:
                 proven.cost <= cell.front[COST.column].max()
             )
             cost = proven.cost[within]
-            time = proven.least_time(cost)
+            time = proven.minimum_time(cost)
             first, second = (cost, time) if x is COST else (time, cost)
             ax.plot(fx * first, fy * second, color=GREEN, lw=1, label="proven bound")
     ax.set(xlabel=x_title, ylabel=y_title)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dimsweep.engine import DimsweepError, InfeasibleError
-from dimsweep.engine.bound import Staging, Stagings, Turns, least_memory
+from dimsweep.engine.bound import PlanCounts, Staging, Stagings, bound_memory
 from dimsweep.engine.workload import AXES
 from dimsweep.engine.workload.plan import DeviceMesh, ParallelPlan, Schedule
 from dimsweep.sweeper.config.study import Plans
@@ -70,11 +70,11 @@ class PlanRow:
     remote: float = 0.0
 
     @property
-    def turns(self) -> Turns:
+    def turns(self) -> PlanCounts:
         """The numbers of its passes and messages, as a table of one row."""
         _, context, expert, _, data = self.degrees
         numbers = (self.micro_batches, context * expert * data, context * data)
-        return Turns(*(np.array([number]) for number in numbers))
+        return PlanCounts(*(np.array([number]) for number in numbers))
 
     def settings(self) -> dict[str, object]:
         """Return the keys of the plan, without its degrees."""
@@ -98,7 +98,7 @@ def list_plans(
         try:
             row = _build_row(workload, degrees, values)
             with naming_key("workload"):
-                staging = stagings.of(row.plan, degrees)
+                staging = stagings.build_staging(row.plan, degrees)
         except DimsweepError as error:
             refused.add("plans are left out", error, _space_key(error.where, space))
             continue
@@ -129,7 +129,7 @@ def _fit_memory(
     remote memory than the one before, so the last one fits the smallest memory."""
     found, own = None, 0.0
     for plan in plans:
-        own, remote = (each.item() for each in least_memory(staging, plan, row.turns))
+        own, remote = (each.item() for each in bound_memory(staging, plan, row.turns))
         if found is None and (memory is None or own <= memory):
             found = replace(row, plan=plan, remote=remote)
     return None if found is None else replace(found, memory=own)

@@ -6,12 +6,12 @@ import numpy as np
 
 from dimsweep.engine import DimsweepError, Program, units
 from dimsweep.engine.bound import (
+    CellCommunication,
     Frontier,
     Optimum,
-    Reach,
     Stagings,
+    bound_time,
     frontier,
-    least_time,
     lower_bound,
     time_by_cuts,
 )
@@ -49,8 +49,10 @@ def _compute_bound(config: Config, program: Program) -> float:
     rows = list_plans(workload, space, program.n_npus, stagings, None, Refusals())
     if not rows:
         return 0.0
-    row, staging = rows[0], stagings.of(rows[0].plan, rows[0].degrees)
-    return float(np.ravel(least_time(staging, row.plan, row.turns, Reach(1), stagings))[0])
+    row, staging = rows[0], stagings.build_staging(rows[0].plan, rows[0].degrees)
+    return float(
+        np.ravel(bound_time(staging, row.plan, row.turns, CellCommunication(1), stagings))[0]
+    )
 
 
 # What no split of a study's space can beat, or no run on a network that is a graph, and the split

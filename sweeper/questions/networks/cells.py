@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dimsweep.engine.bound import Reach, Stagings, least_time
+from dimsweep.engine.bound import CellCommunication, Stagings, bound_time
 from dimsweep.sweeper.questions.networks.placements import (
     UNCHANGED_TIERS,
     Candidates,
@@ -79,11 +79,11 @@ class Cells:
     def compute_seconds(self) -> Floats:
         """Level 0: seconds of computation of each plan, on any network."""
         found = [
-            least_time(
-                self.stagings.of(row.plan, row.degrees),
+            bound_time(
+                self.stagings.build_staging(row.plan, row.degrees),
                 row.plan,
                 row.turns,
-                Reach(1),
+                CellCommunication(1),
                 self.stagings,
             )
             for row in self.rows
@@ -102,9 +102,9 @@ class Cells:
         if cells is not None and not len(cells):
             return np.zeros(0)
         row, reach = self.rows[i], self.places.reach(self.rows[i], moved)
-        reach = reach if cells is None else reach.some(cells)
-        staging = self.stagings.of(row.plan, row.degrees)
-        found = least_time(staging, row.plan, row.turns, reach, self.stagings)
+        reach = reach if cells is None else reach.select(cells)
+        staging = self.stagings.build_staging(row.plan, row.degrees)
+        found = bound_time(staging, row.plan, row.turns, reach, self.stagings)
         if cells is None and moved == UNCHANGED_TIERS:
             self._loads[i] = found
         return found

@@ -18,12 +18,12 @@ from dimsweep.engine.bound import (
     BETWEEN,
     PASSES,
     STAGES,
-    Classes,
-    Groups,
-    Reach,
-    Table,
-    Ways,
-    ways_by_cuts,
+    BoundTable,
+    CellClasses,
+    CellCommunication,
+    CommunicationBounds,
+    GroupBounds,
+    bound_by_cuts,
 )
 from dimsweep.engine.workload import AXES
 from dimsweep.engine.workload.plan import EXPERT_REPLICAS, REPLICAS, DeviceMesh, grouped
@@ -95,13 +95,15 @@ class Places:
     orders: Sequence[tuple[str, ...]]
     refused: Refusals
     all: list[Place] = field(default_factory=list)
-    _groups: Groups = field(default_factory=Groups)
+    _groups: GroupBounds = field(default_factory=GroupBounds)
     _candidates: dict[PlacementKey, Candidates] = field(default_factory=dict)
     _scaled: dict[tuple[float, ...], Floats] = field(default_factory=dict)
-    _delayed_tables: dict[tuple[float, ...], Table] = field(default_factory=dict)
+    _delayed_tables: dict[tuple[float, ...], BoundTable] = field(default_factory=dict)
     _meshes: dict[tuple[object, ...], DeviceMesh | DimsweepError] = field(default_factory=dict)
-    _classes: dict[PlacementKey, tuple[Longs, Mapping[str, Classes]]] = field(default_factory=dict)
-    _reaches: dict[TierFactors, dict[PlacementKey, Reach]] = field(default_factory=dict)
+    _classes: dict[PlacementKey, tuple[Longs, Mapping[str, CellClasses]]] = field(
+        default_factory=dict
+    )
+    _reaches: dict[TierFactors, dict[PlacementKey, CellCommunication]] = field(default_factory=dict)
 
     def add(self, rows: Sequence[PlanRow]) -> None:
         """Add the placements of plans."""
@@ -174,7 +176,7 @@ class Places:
                 self._meshes[key] = error
         return self._meshes[key]
 
-    def reach(self, row: PlanRow, moved: TierFactors) -> Reach:
+    def reach(self, row: PlanRow, moved: TierFactors) -> CellCommunication:
         """Return the communication paths of a plan's cells, with the factors ``moved`` of tiers."""
         if moved not in self._reaches:
             self._reaches = {
@@ -185,26 +187,26 @@ class Places:
         if alike not in found:
             candidates, p = self._candidates[alike], row.degrees[AXES.index(PIPELINE)]
             network, classes = self._classify_cells(alike)
-            found[alike] = Reach(
+            found[alike] = CellCommunication(
                 n=len(candidates),
                 table=self._delay_table(moved.latency),
                 groups=self._group_numbers,
                 hops=self._hops[:, :p] if p > 1 else None,
-                at=self._bandwidth_factors(moved.bandwidth),
+                factors=self._bandwidth_factors(moved.bandwidth),
                 place=candidates.place,
                 network=network,
-                alike=classes,
-                in_turn=self.shapes[0].cluster.collectives.streams == 1,
+                classes=classes,
+                is_sequential=self.shapes[0].cluster.collectives.streams == 1,
             )
         return found[alike]
 
-    def _classify_cells(self, alike: PlacementKey) -> tuple[Longs, Mapping[str, Classes]]:
+    def _classify_cells(self, alike: PlacementKey) -> tuple[Longs, Mapping[str, CellClasses]]:
         """Return the network of each cell of equivalent plans, and the cells' equivalence classes.
 
         Cells of one class communicate equally, whatever the factors of the tiers.
         """
         if alike not in self._classes:
-            candidates, found = self._candidates[alike], dict[str, Classes]()
+            candidates, found = self._candidates[alike], dict[str, CellClasses]()
             network = self.networks(candidates)
             for name, (codes, crossed) in self._class_codes.items():
                 own, ports = (
@@ -212,8 +214,10 @@ class Places:
                     np.where(crossed[candidates.place], self._ports[network], 0),
                 )
                 for column in ports.T:
-                    own = Classes.by(own * (1 + int(column.max(initial=0))) + column).of
-                found[name] = Classes.by(own)
+                    own = CellClasses.from_codes(
+                        own * (1 + int(column.max(initial=0))) + column
+                    ).number
+                found[name] = CellClasses.from_codes(own)
             self._classes[alike] = network, found
         return self._classes[alike]
 
@@ -260,7 +264,7 @@ class Places:
         return found
 
     @cached_property
-    def _ways(self) -> tuple[list[Ways], list[dict[Group, int]]]:
+    def _ways(self) -> tuple[list[CommunicationBounds], list[dict[Group, int]]]:
         """Paths of collectives on each distinct network, for all groups of its places.
 
         The second list has the number of each group on each network.
@@ -275,10 +279,10 @@ class Places:
         for number, own in enumerate(numbers):
             shape = self.shapes[first[number]]
             if shape.generator is not None:
-                ways.append(ways_by_cuts(shape.cluster, list(own)))
+                ways.append(bound_by_cuts(shape.cluster, list(own)))
                 continue
             most = shape.bandwidth.max(axis=0) * MAX_TIER_FACTOR
-            ways.append(self._groups.ways(shape.cluster, list(own), most))
+            ways.append(self._groups.bound_collectives(shape.cluster, list(own), most))
         return ways, numbers
 
     @cached_property
@@ -288,9 +292,9 @@ class Places:
         return [numbers.setdefault(id(shape.cluster), len(numbers)) for shape in self.shapes]
 
     @cached_property
-    def _pipelines(self) -> tuple[list[Ways], dict[tuple[int, Group], int]]:
+    def _pipelines(self) -> tuple[list[CommunicationBounds], dict[tuple[int, Group], int]]:
         """Messages between the stages of each shape's pipelines, and their numbers."""
-        numbers, found = dict[tuple[int, Group], int](), list[Ways]()
+        numbers, found = dict[tuple[int, Group], int](), list[CommunicationBounds]()
         alike = dict[object, int]()  # messages depend only on the dimensions that they cross
         for place in self.all:
             if PIPELINE not in place.groups:
@@ -307,9 +311,9 @@ class Places:
             if key not in alike:
                 alike[key] = len(found)
                 found.append(
-                    Ways.free(group.n_members, len(shape.sizes))
+                    CommunicationBounds.zero(group.n_members, len(shape.sizes))
                     if free
-                    else self._groups.hops(shape.cluster, group, most)
+                    else self._groups.bound_messages(shape.cluster, group, most)
                 )
             numbers[number, group] = alike[key]
         return found, numbers
@@ -329,20 +333,20 @@ class Places:
 
     @cached_property
     def _first_equal_row(self) -> Longs:
-        return self._table.alike()
+        return self._table.equivalent_groups()
 
     @cached_property
-    def _table(self) -> Table:
-        return Table([*self._ways[0], *self._pipelines[0]])
+    def _table(self) -> BoundTable:
+        return BoundTable([*self._ways[0], *self._pipelines[0]])
 
-    def _delay_table(self, scale: tuple[float, ...]) -> Table:
+    def _delay_table(self, scale: tuple[float, ...]) -> BoundTable:
         """Return the table with the latency of each tier multiplied by its ``scale``."""
         if not scale:
             return self._table
         if scale not in self._delayed_tables:
             shape = next(shape for shape in self.shapes if shape.generator is None)
             more = shape.scale_latencies(scale) - shape.scale_latencies((1.0,) * len(scale))
-            self._delayed_tables[scale] = self._table.later(more / units.PICOSECONDS)
+            self._delayed_tables[scale] = self._table.with_latency(more / units.PICOSECONDS)
         return self._delayed_tables[scale]
 
     @cached_property
@@ -365,7 +369,7 @@ class Places:
         """Return the factors of the table's columns for all networks of all shapes."""
         if scale not in self._scaled:
             found = [
-                self._table.at(self._ways[0][network], bandwidth)
+                self._table.column_factors(self._ways[0][network], bandwidth)
                 for network, shape in zip(self._network, self.shapes, strict=True)
                 for bandwidth in shape.scale_bandwidths(scale)
             ]

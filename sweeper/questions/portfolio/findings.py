@@ -86,7 +86,7 @@ class PortfolioSummary:
         if self.bound is None:
             return None
         best = float(self.measured[self.best])
-        return best - self.bound if self.together.weighing.of_regrets else best / self.bound - 1
+        return best - self.bound if self.together.weighing.uses_regrets else best / self.bound - 1
 
     def at_best(self) -> list[pd.Series]:
         """Each workload's row at the best split."""
@@ -126,7 +126,7 @@ class PortfolioSummary:
 
     def show(self, value: float) -> str:
         """Format a value of the measure."""
-        if self.together.weighing.of_regrets:
+        if self.together.weighing.uses_regrets:
             return f"{max(100 * value, 0.0):.3g}%"
         objective = self.together.objective
         if objective.maximised:
@@ -153,7 +153,7 @@ class PortfolioSummary:
     def headline(self) -> str:
         """Say what one network for all achieves, in a sentence without a full stop."""
         against = ""
-        if self.together.weighing.of_regrets:
+        if self.together.weighing.uses_regrets:
             measured = words.measured_in(self.together.objective)
             against = sentences.AGAINST_OWN(measured=measured, noun=self.noun)
         found = sentences.ONE_NETWORK(

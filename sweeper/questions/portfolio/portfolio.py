@@ -112,7 +112,7 @@ class SharedMeasure:
         return 1.0 if self.weighing.of_regrets else 0.0
 
     def _unit(self) -> np.ndarray:
-        return self.own if self.weighing.of_regrets else np.ones_like(self.own)
+        return self.own if self.weighing.uses_regrets else np.ones_like(self.own)
 
     def proven(
         self, models: Mapping[str, EventBound], space: Space, prices: Prices | None

@@ -25,7 +25,7 @@ from tests.support.programs import clusters, pipelines, tangles, training, uneve
 
 def check_sums(result: Result) -> None:
     """All parts add up to the time, to the picosecond, and agree with the path of the kernel."""
-    along, path, time = result.along, result.breakdown.path, result.time_ps
+    along, path, time = result.path_account, result.breakdown.path, result.time_ps
     assert along is not None and path is not None
     by_dim = np.zeros(len(result.program.bandwidth), dtype=np.int64)
     by_dim += sum(along.communication.values(), np.zeros_like(by_dim))
@@ -73,20 +73,24 @@ RUNS = {
 def test_real_plans_add_up(name: str) -> None:
     result = Result(run_one(build_program(compose([*SMALL, *RUNS[name]]).config)))
     check_sums(result)
-    assert result.along is not None
-    assert ("remote memory" in result.along.compute) == (name == "remote memory that NPUs share")
+    assert result.path_account is not None
+    assert ("remote memory" in result.path_account.compute) == (
+        name == "remote memory that NPUs share"
+    )
 
 
 def test_experts_are_on_the_path_though_the_last_rank_has_none() -> None:
     """The ranks that finish last run the first, dense layers: they wait for all-to-alls that are
     not theirs, which an account of theirs alone never shows."""
     result = Result(run_one(build_program(compose([*SMALL, *EXPERTS]).config)))
-    assert result.along is not None
+    assert result.path_account is not None
     told = {kind.split()[0] for kind, time in result.exposed_by_collective.items() if time}
-    along = {kind.split()[0]: time.sum() for kind, time in result.along.communication.items()}
+    along = {
+        kind.split()[0]: time.sum() for kind, time in result.path_account.communication.items()
+    }
     assert "all_to_all" not in told
     assert max(along, key=lambda kind: along[kind]) == "all_to_all"
-    last = result.classes[result.last]
+    last = result.classes[result.last_class]
     assert last.waiting > 0.5 * result.time_ps and (last.path or 0) < 0.2 * result.time_ps
 
 
@@ -98,8 +102,8 @@ def test_shared_servers_are_on_the_path() -> None:
     memory = MEMORIES["pool"](bandwidth=1e9)
     result = simulate(Workload((builder.build(),)), Cluster(topology, memory=memory), fold=False)
     check_sums(result)
-    assert result.along is not None
-    assert result.along.compute == {"compute": 0, "remote memory": result.time_ps}
+    assert result.path_account is not None
+    assert result.path_account.compute == {"compute": 0, "remote memory": result.time_ps}
 
 
 def test_no_path_is_told_message_by_message() -> None:
@@ -107,5 +111,5 @@ def test_no_path_is_told_message_by_message() -> None:
     config = compose([*words, "fidelity=message"]).config
     program = build_program(config)
     result = simulate(program.workload, program.cluster, fidelity="message")
-    assert result.along is None
+    assert result.path_account is None
     assert [cls.path for cls in result.classes] == [None] * 4

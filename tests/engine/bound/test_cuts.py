@@ -118,7 +118,7 @@ def test_flows_need_more_than_any_cut_says() -> None:
     assert per_byte(Network(graph), SPREAD) == pytest.approx((2 * 6 + 2 * 2 * 4) / 12 / 5)
     network, ranks = random_network(35, most=6)
     bound = cut_bound(network, ranks, SPREAD)
-    assert bound.why == "what the multi-commodity flow can carry"
+    assert bound.reason == "what the multi-commodity flow can carry"
     assert bound.per_byte * GB == pytest.approx(15 / 7, rel=1e-4)
 
 

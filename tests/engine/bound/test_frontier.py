@@ -30,7 +30,7 @@ def test_no_run_is_below_the_front(data: st.DataObject, seed: int) -> None:
     points = space.low * 16 ** random.random((40, n))
     points[:2] = space.low, space.high
     seconds = run_batch(program, points).time / 1e12
-    assert (front.least_time(prices.cost(points)) <= seconds).all()
+    assert (front.minimum_time(prices.cost(points)) <= seconds).all()
     # Its own splits cost what they may, and come as close as the model of the time does.
     assert (prices.cost(front.bandwidth) <= front.cost * (1 + 1e-9)).all()
 
@@ -42,11 +42,11 @@ def test_between_known_amounts_it_is_close() -> None:
     prices = Prices((8e-6, 16e-6, 16e-6, 235e-6))
     coarse, fine = (frontier(program, space, prices, n=n) for n in (32, 100))
     inside = fine.cost[(fine.cost > coarse.cost[0]) & (fine.cost < coarse.cost[-1])]
-    low, high = coarse.least_time(inside), fine.least_time(inside)
+    low, high = coarse.minimum_time(inside), fine.minimum_time(inside)
     assert (low <= high * (1 + 1e-9)).all()
     assert (low >= 0.97 * high).all()
     # Less money than the cheapest known amount is no faster, and more than the last no slower.
-    ends = coarse.least_time(np.array([0.5 * coarse.cost[0], 2 * coarse.cost[-1]]))
+    ends = coarse.minimum_time(np.array([0.5 * coarse.cost[0], 2 * coarse.cost[-1]]))
     assert ends[0] >= coarse.bound[0]
     assert ends[1] == coarse.bound[-1]
 

@@ -20,9 +20,9 @@ from dimsweep.engine import (
     run_batch,
 )
 from dimsweep.engine.bound import EventBound, LinearSpace, time_of
-from dimsweep.engine.bound.plans import Reach, least_time
-from dimsweep.engine.bound.shards import Stagings, Turns, least_memory
-from dimsweep.engine.bound.ways import Groups, Table
+from dimsweep.engine.bound.communication import BoundTable, GroupBounds
+from dimsweep.engine.bound.plans import CellCommunication, bound_time
+from dimsweep.engine.bound.shards import PlanCounts, Stagings, bound_memory
 from dimsweep.engine.cluster.network_model import NetworkModel
 from dimsweep.engine.cluster.remote_memory import NodeMemory, NpuMemory
 from dimsweep.engine.collective.algorithms import AUTO, list_algorithms
@@ -116,28 +116,30 @@ def cases(draw: Any) -> tuple[Cluster, Transformer, ParallelPlan, DeviceMesh]:
     return cluster, model(4 if degrees["expert"] > 1 else 0), plan, mesh
 
 
-def turns_of(plan: ParallelPlan, mesh: DeviceMesh) -> Turns:
+def turns_of(plan: ParallelPlan, mesh: DeviceMesh) -> PlanCounts:
     numbers = (
         mesh.n_micro_batches(plan.batch, plan.micro_batch),
         mesh.degree("replicas"),
         mesh.degree("expert_replicas"),
     )
-    return Turns(*(np.array([number]) for number in numbers))
+    return PlanCounts(*(np.array([number]) for number in numbers))
 
 
-def reach_of(mesh: DeviceMesh, cluster: Cluster) -> Reach:
+def reach_of(mesh: DeviceMesh, cluster: Cluster) -> CellCommunication:
     """One cell's."""
     used = [name for name, group in mesh.groups.items() if group.n_members > 1]
     bandwidth = np.array([dim.bandwidth for dim in cluster.topology.dims], dtype=float)
-    ways = Groups().ways(cluster, [mesh.groups[name] for name in used], bandwidth)
+    ways = GroupBounds().bound_collectives(cluster, [mesh.groups[name] for name in used], bandwidth)
     stages = mesh.groups["pipeline"]
-    between = [Groups().hops(cluster, stages, bandwidth)] if stages.n_members > 1 else []
-    table = Table([ways, *between])
+    between = (
+        [GroupBounds().bound_messages(cluster, stages, bandwidth)] if stages.n_members > 1 else []
+    )
+    table = BoundTable([ways, *between])
     hops = int(table.first[1]) + np.arange(stages.n_members)[None] if between else None
     groups = {name: np.array([i], dtype=np.int64) for i, name in enumerate(used)}
-    at, alone = table.at(ways, bandwidth)[None], np.zeros(1, dtype=np.int64)
+    at, alone = table.column_factors(ways, bandwidth)[None], np.zeros(1, dtype=np.int64)
     in_turn = cluster.collectives.streams == 1
-    return Reach(1, table, groups, hops, at, alone, alone, in_turn=in_turn)
+    return CellCommunication(1, table, groups, hops, at, alone, alone, is_sequential=in_turn)
 
 
 @given(cases())
@@ -152,16 +154,16 @@ def test_no_level_exceeds_the_next(
         program = lower(training(transformer, plan, mesh), cluster)
     except InfeasibleError:
         return
-    staging, turns = stagings.of(plan, degrees), turns_of(plan, mesh)
-    alone = least_time(staging, plan, turns, Reach(1), stagings).item()
-    loads = least_time(staging, plan, turns, reach_of(mesh, cluster), stagings).item()
+    staging, turns = stagings.build_staging(plan, degrees), turns_of(plan, mesh)
+    alone = bound_time(staging, plan, turns, CellCommunication(1), stagings).item()
+    loads = bound_time(staging, plan, turns, reach_of(mesh, cluster), stagings).item()
     b = program.bandwidth
     least = time_of(EventBound(program, LinearSpace.build(b, b)), b)
     simulated = float(run_batch(program, b[None]).time[0]) / 1e12
     assert 0 < alone <= loads <= simulated
     assert (0 if plan.offload else loads) <= least <= simulated * (1 + 1e-12)
     footprint = training_footprint(transformer, plan, mesh)
-    held, (found, away) = footprint.total, (e.item() for e in least_memory(staging, plan, turns))
+    held, (found, away) = footprint.total, (e.item() for e in bound_memory(staging, plan, turns))
     assert 0 < found <= held
     assert (0 < away <= footprint.remote) if plan.offload else away == 0
     # What DeepSpeed joins to flat buffers is left out of the least.
@@ -175,9 +177,11 @@ def test_no_level_exceeds_the_next(
 def test_a_slower_npu_is_waited_for(pipeline: int, stages: list[int]) -> None:
     """All passes of its stage, whichever that is, take twice as long on it."""
     degrees, plan = (1, 1, 1, pipeline, 4), ParallelPlan(batch=32 * 4, stage_layers=tuple(stages))
-    turns = Turns(*(np.array([n]) for n in (32, 4, 4)))
+    turns = PlanCounts(*(np.array([n]) for n in (32, 4, 4)))
     whole, half = (
-        least_time(each.of(plan, degrees), plan, turns, Reach(1), each).item()
+        bound_time(
+            each.build_staging(plan, degrees), plan, turns, CellCommunication(1), each
+        ).item()
         for each in (Stagings(model(), NPU, slowest=share) for share in (1.0, 0.5))
     )
     assert 1.4 * whole < half < 2 * whole
@@ -193,8 +197,8 @@ def test_a_slower_npu_may_be_in_the_stage_that_does_least(slow: int) -> None:
     program = lower(training(model(), plan, mesh), cluster)
     simulated = float(run_batch(program, program.bandwidth[None]).time[0]) / 1e12
     stagings = Stagings(model(), NPU, slowest=cluster.slowest_speed)
-    staging = stagings.of(plan, [mesh.degree(axis) for axis in AXES])
-    least = least_time(staging, plan, turns_of(plan, mesh), Reach(1), stagings).item()
+    staging = stagings.build_staging(plan, [mesh.degree(axis) for axis in AXES])
+    least = bound_time(staging, plan, turns_of(plan, mesh), CellCommunication(1), stagings).item()
     assert (0.6 if slow else 0.5) * simulated < least <= simulated
 
 
@@ -204,5 +208,5 @@ def test_what_no_bound_knows_is_refused(key: str) -> None:
     value = others.get(key, True)
     plan = ParallelPlan(batch=8, zero=3 * (key == "shard_ranks"), **{key: value})
     with pytest.raises(DimsweepError, match="no bound of a plan") as error:
-        Stagings(model(), NPU).of(plan, (1, 1, 1, 1, 4))
+        Stagings(model(), NPU).build_staging(plan, (1, 1, 1, 1, 4))
     assert error.value.where == f"plan.{key}"

@@ -74,7 +74,7 @@ def test_no_split_beats_it(data: st.DataObject, measure: Measure, priced: bool) 
         share = np.array(list(weights.values())) / sum(weights.values())
         if measure is Measure.WEIGHTED_TIME:
             return float(share @ list(values.values()))
-        losses = np.array([values[m] / found.own[m].value - 1 for m in names])
+        losses = np.array([values[m] / found.separate_optima[m].value - 1 for m in names])
         if measure is Measure.WORST_REGRET:
             return float(losses.max())
         # CVaR by its other formula: the least eta + E[(loss - eta)+] / (1 - level).

@@ -460,7 +460,7 @@ def test_how_sure_the_search_is_is_said_of_the_design_that_is_named(objective):
     report = build_report(rows, study)
     (cell,) = report.found
     (sure,) = (each for each in answers(report) if each.question == "How sure is the search")
-    gap = cell.named["time_s"] / front.least_time(np.array([cell.named["cost_usd"]]))[0] - 1
+    gap = cell.named["time_s"] / front.minimum_time(np.array([cell.named["cost_usd"]]))[0] - 1
     assert cell.named["trial"] == {"time": 2, "cost": 3}[objective[0]]
     assert cell.gap == pytest.approx(gap)
     assert sure.short == f"within {words.fine_percent(gap)} of the proven front"

@@ -43,7 +43,7 @@ def test_the_front_has_gaps_to_its_bound():
     study = with_cells(make_study(rows, objective=["time", "cost"]), front=FRONT)
     (summary,) = summarise(rows, study)
     gaps = summary.front_gaps(summary.front)
-    least = Frontier(**{k: np.array(v) for k, v in FRONT.items()}).least_time(
+    least = Frontier(**{k: np.array(v) for k, v in FRONT.items()}).minimum_time(
         summary.front["cost_usd"].to_numpy()
     )
     assert (least <= 0.5 + 1e6 / summary.front["cost_usd"] + 1e-12).all()

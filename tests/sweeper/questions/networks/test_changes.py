@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dimsweep.engine import InfeasibleError, run_batch
-from dimsweep.engine.bound import least_time
+from dimsweep.engine.bound import bound_time
 from dimsweep.sweeper.calibrate.evidence import (
     compute_confidence,
     compute_confidence_on_measured_network,
@@ -455,9 +455,9 @@ def test_cells_that_communicate_alike_are_bounded_as_by_themselves(
         TierFactors(latency=(0.5, 2.0)),
     ):
         for i, row in enumerate(cells.rows):
-            alone = replace(cells.places.reach(row, moved), alike={}, _known={}, _ones={})
-            staging = cells.stagings.of(row.plan, row.degrees)
-            whole = least_time(staging, row.plan, row.turns, alone, cells.stagings)
+            alone = replace(cells.places.reach(row, moved), classes={}, _known={}, _examples={})
+            staging = cells.stagings.build_staging(row.plan, row.degrees)
+            whole = bound_time(staging, row.plan, row.turns, alone, cells.stagings)
             assert cells.bound_loads(i, moved) == pytest.approx(whole, rel=1e-13)
             some = np.flatnonzero(random.random(len(whole)) < 0.3)
             assert cells.bound_loads(i, moved, some) == pytest.approx(whole[some], rel=1e-13)

@@ -10,7 +10,7 @@ import pytest
 
 from dimsweep.engine import CollectiveKind, DimsweepError, Group, InfeasibleError
 from dimsweep.engine.bound import cut_bound, time_by_cuts
-from dimsweep.engine.bound.ways import by_npus, members_of
+from dimsweep.engine.bound.communication import bound_by_npu_links, members_of
 from dimsweep.engine.network.generators import FatTree, Generator, Hpn, ZCube
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.record import PrunedCell, read_study
@@ -96,7 +96,7 @@ def test_single_npus_bound_no_more_than_cuts(generator: Generator) -> None:
     group = list(range(0, 16, 2))
     for kind, reduces in product(CollectiveKind, (False, True)):
         cut = float(cut_bound(network, group, kind, switches_reduce=reduces).per_byte)
-        assert 0 < by_npus(network, len(group), kind) <= cut * (1 + 1e-12)
+        assert 0 < bound_by_npu_links(network, len(group), kind) <= cut * (1 + 1e-12)
 
 
 def test_a_generator_of_other_npus_is_refused(plan: Callable[..., StudyPlan]) -> None:

@@ -210,12 +210,12 @@ def test_it_is_the_best_of_all_networks_with_the_best_plan_of_each_workload(
         return
     proof, record = result_of(searched)
     assert (np.array(record.own) <= losses.min(axis=0) * (1 + gap)).all()
-    unit = record.own if weighing.of_regrets else 1.0
+    unit = record.own if weighing.uses_regrets else 1.0
     values = weighing.mean(losses / unit)
     assert proof.bound <= values.min() * (1 + 1e-12)
     assert values.min() <= proof.best * (1 + 1e-12)
     assert proof.best <= proof.bound * (1 + gap) * (1 + 1e-12)
-    assert record.bound == proof.bound - (1.0 if weighing.of_regrets else 0.0)
+    assert record.bound == proof.bound - (1.0 if weighing.uses_regrets else 0.0)
     # The best plan of each workload is known there, and on the networks that each has alone.
     winner = None
     for cells in (record.cells, *record.alone):
@@ -243,7 +243,7 @@ def test_nothing_is_below_its_bound_whatever_fails_or_is_left_out(
     except module.DimsweepError as error:
         assert error.where == "portfolio.workloads"
         return
-    unit = record.own if weighing.of_regrets else 1.0
+    unit = record.own if weighing.uses_regrets else 1.0
     # What fails or is left out may be as good as the bound that is known of it.
     known = [
         np.minimum(own.least(own.seconds, ("ok",)), own.least(own.exact, ("fails", "is left out")))

@@ -30,7 +30,7 @@ _SIZES = (2.0**30, 2.0**31)  # bytes, at which no rounding is left out
 
 
 @dataclass(frozen=True)
-class Ways:
+class CommunicationBounds:
     """For G groups, all KINDS of collectives and E dimensions (sums of them included), pieces:
     ``fixed`` and ``slope`` (G, KINDS, pieces, 1 + E); the columns are seconds, and bytes over each
     bandwidth.  ``sums`` (E - D, D) is the pieces' (see :class:`ConvexModel`); ``hops`` (G, KINDS,
@@ -42,21 +42,23 @@ class Ways:
     hops: Floats
 
     @classmethod
-    def free(cls, n: int, n_dims: int) -> "Ways":
+    def zero(cls, n: int, n_dims: int) -> "CommunicationBounds":
         """Return ways of n groups without any known need."""
         nothing = np.zeros((n, len(KINDS), 1, 1 + n_dims))
         return cls(np.zeros((0, n_dims)), nothing, nothing, nothing[..., 1:])
 
-    def at(self, bandwidth: Floats) -> Floats:
+    def column_factors(self, bandwidth: Floats) -> Floats:
         """Return the factors of the columns (1 + E,) at bandwidths (D,) in bytes/s."""
         return np.append(1.0, 1 / np.concatenate([bandwidth, self.sums @ bandwidth]))
 
 
-class Table:
-    """Several :class:`Ways` in one table: their groups are numbered one after another, and number
-    -1 is a group of one, which has nothing to do."""
+class BoundTable:
+    """The bounds of several networks in one table.
 
-    def __init__(self, networks: Sequence[Ways]) -> None:
+    Groups are numbered through all networks. Group -1 has one member and takes no time.
+    """
+
+    def __init__(self, networks: Sequence[CommunicationBounds]) -> None:
         sizes = [ways.fixed.shape for ways in networks]
         self.first = np.cumsum([0, *(size[0] for size in sizes)])  # group of each
         self.n_columns = max(size[3] for size in sizes)
@@ -73,7 +75,7 @@ class Table:
         own = self.fixed[..., 1 + n_dims :], self.slope[..., 1 + n_dims :]
         self._adds = np.any([each.any(axis=(1, 2, 3)) for each in own], axis=0)
 
-    def alike(self) -> Longs:
+    def equivalent_groups(self) -> Longs:
         """Return the first group with equal needs for each group, whatever bandwidths and latencies
         are."""
         found, known = np.arange(len(self.fixed)), dict[bytes, int]()
@@ -84,29 +86,31 @@ class Table:
             found[row] = known.setdefault(b"".join(own), row)
         return found
 
-    def later(self, more: Floats) -> "Table":
+    def with_latency(self, more: Floats) -> "BoundTable":
         """Return the table with ``more`` (D,) seconds added to each latency of the dimensions."""
         moved = copy(self)
         moved.fixed = self.fixed.copy()
         moved.fixed[..., 0] += self.hops[..., : len(more)] @ more
         return moved
 
-    def at(self, ways: Ways, bandwidth: Floats) -> Floats:
+    def column_factors(self, ways: CommunicationBounds, bandwidth: Floats) -> Floats:
         """Return :meth:`Ways.at`, as wide as the table."""
-        own = ways.at(bandwidth)
+        own = ways.column_factors(bandwidth)
         return np.pad(own, (0, self.n_columns - len(own)))
 
 
-class Groups:
+class GroupBounds:
     """The needs of groups on clusters that differ only in dimensions and algorithms.
 
     Each is computed once for all clusters that are equal between the group's members.
     """
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, Ways] = {}
+        self._known: dict[Hashable, CommunicationBounds] = {}
 
-    def ways(self, cluster: Cluster, groups: Sequence[Group], most: Floats) -> Ways:
+    def bound_collectives(
+        self, cluster: Cluster, groups: Sequence[Group], most: Floats
+    ) -> CommunicationBounds:
         """Return the needs of ``groups`` on a cluster.
 
         ``most`` (D,) are the greatest requested bandwidths, in bytes/s. If a library, or
@@ -114,44 +118,45 @@ class Groups:
         """
         model = cluster.collectives
         if model.library is not None or model.timings is not None or not groups:
-            return Ways.free(len(groups), len(most))
+            return CommunicationBounds.zero(len(groups), len(most))
         # Chunks of groups in one dimension choose no order, unless others of the program do.
-        is_ordered = any(len(_crossed(group)) > 1 for group in groups)
-        keys = [(is_ordered, _where(cluster, group, most)) for group in groups]
+        is_ordered = any(len(_crossed_dimensions(group)) > 1 for group in groups)
+        keys = [(is_ordered, _communication_key(cluster, group, most)) for group in groups]
         new = {k: g for k, g in zip(keys, groups, strict=True) if k not in self._known}
         if new:
-            found = _ways_of(cluster, [*new.values()], most, is_ordered=is_ordered)
+            found = _bound_groups(cluster, [*new.values()], most, is_ordered=is_ordered)
             self._known |= zip(new, found, strict=True)
-        return _together([self._known[k] for k in keys])
+        return _combine([self._known[k] for k in keys])
 
-    def hops(self, cluster: Cluster, stages: Group, most: Floats) -> Ways:
+    def bound_messages(self, cluster: Cluster, stages: Group, most: Floats) -> CommunicationBounds:
         """Return the needs of messages between neighbouring ``stages``, instead of collectives.
 
         The first of KINDS stands for messages to the next stage, the second for those to the one
         before; the last and the first stage are neighbours, too.
         """
-        key = _where(cluster, stages, most)
+        key = _communication_key(cluster, stages, most)
         if key not in self._known:
-            self._known[key] = _hops_of(cluster, stages, most)
+            self._known[key] = _bound_messages(cluster, stages, most)
         return self._known[key]
 
 
-def _where(cluster: Cluster, group: Group, most: Floats) -> Hashable:
+def _communication_key(cluster: Cluster, group: Group, most: Floats) -> Hashable:
     """Return all that determines a group's communication on a cluster."""
     dims, chosen = cluster.topology.dims, chosen_algorithms(cluster)
     own = (
-        (d, dims[d], chosen[d], most[d], group.sizes[d], group.strides[d]) for d in _crossed(group)
+        (d, dims[d], chosen[d], most[d], group.sizes[d], group.strides[d])
+        for d in _crossed_dimensions(group)
     )
     return len(dims), tuple(own)
 
 
-def _crossed(group: Group) -> list[int]:
+def _crossed_dimensions(group: Group) -> list[int]:
     return [d for d, n in enumerate(group.sizes) if n > 1]
 
 
-def _ways_of(
+def _bound_groups(
     cluster: Cluster, groups: Sequence[Group], most: Floats, *, is_ordered: bool
-) -> Iterator[Ways]:
+) -> Iterator[CommunicationBounds]:
     """Yield the ways of each group separately."""
     forms = Forms(cluster, Workload(()), chosen_algorithms(cluster))
     own = [
@@ -160,14 +165,17 @@ def _ways_of(
         for kind in KINDS
         for size in _SIZES
     ]
-    work = _work(cluster, forms, most, is_ordered=is_ordered)
-    found = (*_affine([work.pieces[f] for f in own]), _stacked([work.hops[f] for f in own[::2]]))
+    work = _work_of_forms(cluster, forms, most, is_ordered=is_ordered)
+    found = (
+        *_affine([work.pieces[f] for f in own]),
+        _stack_pieces([work.hops[f] for f in own[::2]]),
+    )
     shaped = (each.reshape(len(groups), 1, len(KINDS), *each.shape[1:]) for each in found)
     for each in zip(*shaped, strict=True):
-        yield Ways(work.sums, *each)
+        yield CommunicationBounds(work.sums, *each)
 
 
-def _together(ways: Sequence[Ways]) -> Ways:
+def _combine(ways: Sequence[CommunicationBounds]) -> CommunicationBounds:
     """Combine the ways of several groups, whose sums of bandwidths may differ."""
     sums = {tuple(row): None for each in ways for row in each.sums.tolist()}
     number, n_dims = {row: i for i, row in enumerate(sums)}, ways[0].sums.shape[1]
@@ -180,10 +188,12 @@ def _together(ways: Sequence[Ways]) -> Ways:
         fixed[i, :, pieces, columns] = np.moveaxis(each.fixed[0], -1, 0)
         slope[i, :, pieces, columns] = np.moveaxis(each.slope[0], -1, 0)
         hops[i, :, pieces] = each.hops[0]
-    return Ways(np.array([*sums], dtype=float).reshape(len(sums), n_dims), fixed, slope, hops)
+    return CommunicationBounds(
+        np.array([*sums], dtype=float).reshape(len(sums), n_dims), fixed, slope, hops
+    )
 
 
-def _hops_of(cluster: Cluster, stages: Group, most: Floats) -> Ways:
+def _bound_messages(cluster: Cluster, stages: Group, most: Floats) -> CommunicationBounds:
     p, mesh = stages.n_members, DeviceMesh({"pipeline": stages})
     forms = Forms(cluster, Workload((), {"pipeline": stages}, stages="pipeline"), ())
     own = [
@@ -192,14 +202,17 @@ def _hops_of(cluster: Cluster, stages: Group, most: Floats) -> Ways:
         for by in (1, -1)
         for size in _SIZES
     ]
-    work = _work(cluster, forms, most, is_ordered=False)
-    found = (*_affine([work.pieces[f] for f in own]), _stacked([work.hops[f] for f in own[::2]]))
+    work = _work_of_forms(cluster, forms, most, is_ordered=False)
+    found = (
+        *_affine([work.pieces[f] for f in own]),
+        _stack_pieces([work.hops[f] for f in own[::2]]),
+    )
     rest = [(0, 0), (0, len(KINDS) - 2), (0, 0), (0, 0)]
     shaped = (np.pad(each.reshape(p, 2, *each.shape[1:]), rest) for each in found)
-    return Ways(np.zeros((0, len(most))), *shaped)
+    return CommunicationBounds(np.zeros((0, len(most))), *shaped)
 
 
-def _work(cluster: Cluster, forms: Forms, most: Floats, *, is_ordered: bool) -> Work:
+def _work_of_forms(cluster: Cluster, forms: Forms, most: Floats, *, is_ordered: bool) -> Work:
     found, latency = of_forms(cluster, forms), [dim.latency for dim in cluster.topology.dims]
     order = int(cluster.collectives.order) if is_ordered else 0
     found = found._replace(shape=found.shape._replace(order=order))
@@ -209,11 +222,11 @@ def _work(cluster: Cluster, forms: Forms, most: Floats, *, is_ordered: bool) -> 
 def _affine(pieces: Sequence[Floats]) -> tuple[Floats, Floats]:
     """Return the fixed part and the part a byte of pieces at both _SIZES, in turns;
     seconds first."""
-    small, large = (np.roll(_stacked(pieces[i::2]), 1, axis=-1) for i in range(2))
+    small, large = (np.roll(_stack_pieces(pieces[i::2]), 1, axis=-1) for i in range(2))
     return 2 * small - large, (large - small) / (_SIZES[1] - _SIZES[0])
 
 
-def _stacked(pieces: Iterable[Floats]) -> Floats:
+def _stack_pieces(pieces: Iterable[Floats]) -> Floats:
     """Stack the pieces (F, n, E + 1) of all forms, padded with zeros."""
     own = list(pieces)
     whole = np.zeros((len(own), max(map(len, own)), own[0].shape[1]))
@@ -224,7 +237,7 @@ def _stacked(pieces: Iterable[Floats]) -> Floats:
 
 # --- on graphs ------------------------------------------------------------------------------------
 # What collectives among groups of NPUs on a graph last at least, by its cuts: as
-# :class:`~engine.bound.ways.Ways`, so that plans are bounded on graphs as they are on dimensions.
+# :class:`CommunicationBounds`, so that plans are bounded on graphs as they are on dimensions.
 #
 # A path through a plan's graph is that of some rank, whose groups are some of those of their form,
 # so what counts is the least of all of these.  Latencies, and messages between stages, are free.
@@ -233,14 +246,14 @@ def _stacked(pieces: Iterable[Floats]) -> Floats:
 _GROUPS = 64  # of one form: of more only what enters and leaves single NPUs is counted
 
 
-def ways_by_cuts(cluster: Cluster, groups: Sequence[Group]) -> Ways:
+def bound_by_cuts(cluster: Cluster, groups: Sequence[Group]) -> CommunicationBounds:
     """Return the needs of ``groups`` on a cluster whose network is a graph."""
     network, n_dims = cluster.network.graph, len(cluster.topology.dims)
     assert network is not None
     # Unless other algorithms are named, a switch of the dimensions may reduce.
     names = cluster.collectives.algorithms or ("auto",)
     in_switch = any(name in ("auto", InSwitch().name) for name in names)
-    free = Ways.free(len(groups), n_dims)
+    free = CommunicationBounds.zero(len(groups), n_dims)
     slope = np.zeros_like(free.slope)
     for own, group in zip(slope, groups, strict=True):
         members = members_of(group, cluster.topology.sizes)
@@ -251,7 +264,7 @@ def ways_by_cuts(cluster: Cluster, groups: Sequence[Group]) -> Ways:
                     for each in members
                 )
                 if len(members) <= _GROUPS
-                else by_npus(network, group.n_members, kind)
+                else bound_by_npu_links(network, group.n_members, kind)
             )
     return replace(free, slope=slope)
 
@@ -269,7 +282,7 @@ def members_of(group: Group, sizes: Sequence[int]) -> list[list[int]]:
     return [*found.values()]
 
 
-def by_npus(network: Network, n: int, kind: CollectiveKind) -> float:
+def bound_by_npu_links(network: Network, n: int, kind: CollectiveKind) -> float:
     """Return seconds a byte held by one of n members, if every NPU had the best one's links."""
     room = dict[tuple[bool, object], float]()
     for link in network.links:
