@@ -1,0 +1,1 @@
+"""Accounts of simulated runs: breakdown, critical path, spans and timeline."""

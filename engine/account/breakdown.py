@@ -1,4 +1,4 @@
-"""What a run means: where the time goes, what the dimensions carry, what it costs."""
+"""Accounts of a run: time by activity, traffic of dimensions, cost, and figures of merit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,20 +21,11 @@ from dimsweep.engine.units import PICOSECONDS
 class Breakdown:
     """Accounts of P points; times are picoseconds.
 
-    ``compute`` and ``exposed`` are of the class of ranks that finishes last.  ``exposed`` is
-    communication that no compute hides, shared among the dimensions (the last column: waiting for
-    other ranks) and among the kinds of operators; ``compute + exposed <= time`` (the rest is idle).
-    ``busy``, ``bytes_sent`` and ``utilisation`` are means over all ranks: the time a dimension was
-    in use; the bytes; and the bytes over what the bandwidth could have sent in the whole time, on
-    a graph that of the links of the rank that finishes last (see :func:`sending`).
-    Cost is USD; performance per cost is iterations per second per USD.  ``merits`` has the further
-    figures that are known (see :func:`engine.account.breakdown.merits`).
-
-    ``path`` is the critical path, and ``per_bandwidth``, ``per_latency`` and ``per_usd`` are the
-    shadow prices that follow from it (see engine.kernels.phase.path for what is exact): how the
-    time changes with a dimension's bandwidth, with its latency, and with what is spent on its
-    bandwidth (NaN where that is free), with the choices that a collective library makes at the
-    point.  None for runs message by message.
+    ``compute`` and ``exposed`` are of the class of ranks that finishes last; ``compute + exposed <=
+    time``, and the rest is idle. ``busy``, ``bytes_sent`` and ``utilisation`` are means over all
+    ranks. ``path`` is the critical path, from which the shadow prices ``per_bandwidth``,
+    ``per_latency`` and ``per_usd`` follow (see engine.kernels.phase.path for exactness); they are
+    None for runs message by message.
     """
 
     time: Longs  # (P,)
@@ -114,13 +105,12 @@ def account(
 def sending_bandwidth(
     program: Program, bandwidth: Floats, rank: int, network: Network | None
 ) -> Floats:
-    """Return the bytes/s (P, D) that a rank can send in each dimension, at points of ``bandwidth``
-    (P, D).
+    """Return the bytes/s (P, D) that a rank can send in each dimension at points of ``bandwidth``.
 
-    Of a product of dimensions that is the bandwidth.  On a graph or an interconnect, which has
-    links of its own, it is the sum of the rank's links that belong to the dimension; where none is
-    marked so, of the links by which shortest ways lead to the ranks that differ in this dimension
-    alone, without those that another dimension needs as well, if there are others.
+    On a product of dimensions this is the bandwidth. On a graph, or on an interconnect with
+    separate links, it is the sum of the rank's links that are marked with the dimension. Without
+    marked links it is the sum of the links on shortest routes to the ranks that differ in this
+    dimension only, excluding links that another dimension also needs, unless all are shared.
     """
     model = program.communication.network
     if network is None or (model.graph is None and model.interconnect is None):
@@ -163,14 +153,14 @@ MERIT_NEEDS = {
 
 
 def known_merits(program: Program) -> list[str]:
-    """Return the names of the figures that are known of a program's points."""
+    """Return the names of the known figures of merit of a program."""
     return list(merits(program, program.bandwidth[None], np.ones(1, dtype=np.int64)))
 
 
 def merits(
     program: Program, bandwidth: Floats, time: Longs, speed: float = 1.0
 ) -> dict[str, Floats]:
-    """Return further figures of merit of points, (P,) each, as far as they are known.
+    """Return the known figures of merit of points, (P,) each.
 
     Parameters
     ----------
@@ -186,14 +176,13 @@ def merits(
     ``memory_bytes`` is the memory of the fullest NPU, expansion included, and
     ``memory_reserved_bytes`` the amount that PyTorch's cache may reserve for it in training.
     ``mfu`` is model FLOPs utilisation: the time of the model's operations on all NPUs at their
-    peaks, each in its own precision, over this time. ``accuracy`` is the trained network's,
-    whatever the cluster. ``power_w`` is drawn all the time, so ``energy_j`` of an iteration is its
-    product with the time, and ``perf_per_watt`` (iterations/s per W) the inverse of that. ``ettr``,
-    the effective training time ratio, is the share of the time that interruptions and checkpoints
-    leave to an iteration, and ``effective_time_s`` its time with its part of them, at the share
-    ``speed``. ``usd_per_token`` is the cost spread over the lifetime, and the energy, over its
-    tokens: only the tokens that are kept, if the rate of interruptions is known; spare nodes cost
-    as much as others.
+    peaks, each in its own precision, over this time. ``accuracy`` is the trained network's, on any
+    cluster. ``power_w`` is the power, ``energy_j`` the energy of an iteration, and
+    ``perf_per_watt`` its inverse (iterations/s per W). ``ettr``, the effective training time ratio,
+    is the share of the time that interruptions and checkpoints leave, and ``effective_time_s`` the
+    time of an iteration with its part of them, at the share ``speed``. ``usd_per_token`` is the
+    cost over the lifetime, and the energy, over its tokens; if the rate of interruptions is known,
+    only kept tokens count; spare nodes cost as much as others.
     """
     seconds, cluster, found = time / PICOSECONDS, program.cluster, dict[str, Floats]()
     amount, prices = program.workload.amount, program.prices
@@ -228,7 +217,6 @@ def merits(
 
 
 def _price_of_spares(program: Program) -> float:
-    """Return the cost multiplier for spare nodes."""
     if (reliability := program.cluster.reliability) is None:
         return 1.0
     graph = program.cluster.network.graph

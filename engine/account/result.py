@@ -1,4 +1,4 @@
-"""Simulate one iteration of a workload on a cluster, and describe the result."""
+"""Simulation of one iteration of a workload on a cluster, and the description of the result."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # SimPy is imported by whoever simulates messages
 
 @dataclass(frozen=True)
 class Result:
-    """One iteration.  Times are seconds, sizes bytes; see :class:`Breakdown` for what they mean."""
+    """The result of one iteration.  Times are seconds, sizes bytes (see :class:`Breakdown`)."""
 
     run: "Run | MessageRun"
     outages: tuple[Outage, ...] = ()  # what may be down while the job goes on, and what that costs
@@ -54,6 +54,7 @@ class Result:
 
     @property
     def program(self) -> Program:
+        """The program that was run."""
         return self.run.program
 
     @cached_property
@@ -65,8 +66,10 @@ class Result:
 
     @cached_property
     def path_account(self) -> PathAccount | None:
-        """The critical path by what computes and by what communicates, in picoseconds that add up
-        to the time.  None if simulated message by message."""
+        """Critical path by computation and communication, in picoseconds that add up to the time.
+
+        None if simulated message by message.
+        """
         return account_path(self.run) if isinstance(self.run, Run) else None
 
     @cached_property
@@ -86,29 +89,34 @@ class Result:
 
     @property
     def time(self) -> float:
+        """Time of the iteration."""
         return self.time_ps / PICOSECONDS
 
     @property
     def compute(self) -> float:
+        """Time of computation on the rank that finishes last."""
         return float(self.breakdown.compute[0]) / PICOSECONDS
 
     @property
     def exposed(self) -> float:
+        """Exposed communication of the rank that finishes last."""
         return float(self.breakdown.exposed[0]) / PICOSECONDS
 
     @property
     def exposed_by_collective(self) -> dict[str, float]:
+        """Exposed communication by kind and group of collectives."""
         shares = self.breakdown.exposed_by_tally[0] / PICOSECONDS
         return dict(zip(self.program.names.tally, shares.tolist(), strict=True))
 
     @property
     def exposed_by_dim(self) -> dict[str, float]:
-        """By dimension; ``"waiting"`` is for other ranks."""
+        """Exposed communication by dimension; ``"waiting"`` is for other ranks."""
         shares = self.breakdown.exposed_by_dim[0] / PICOSECONDS
         return dict(zip((*self.program.names.dims, "waiting"), shares.tolist(), strict=True))
 
     @property
     def bytes_by_dim(self) -> dict[str, float]:
+        """Mean bytes that a rank sends in each dimension."""
         return self._by_dim(self.breakdown.bytes_sent)
 
     @property
@@ -126,14 +134,16 @@ class Result:
 
     @property
     def utilisation(self) -> dict[str, float]:
+        """Mean share of the bandwidth in use, by dimension."""
         return self._by_dim(self.breakdown.utilisation)
 
     @property
     def critical_path(self) -> dict[str, float] | None:
-        """Parts of the time: ``"compute"``, ``"memory"`` (operators bound by it), and for each
-        dimension d ``"d transfer"``, ``"d latency"``, ``"d endpoint"`` (delays, reductions).
+        """Parts of the critical path: ``"compute"``, ``"memory"``, three for each dimension d.
 
-        None if simulated message by message, as are the shadow prices.
+        They are ``"d transfer"``, ``"d latency"`` and ``"d endpoint"`` (delays, reductions).
+        ``"memory"`` is the time of operators that memory bandwidth limits. None if simulated
+        message by message, as are the shadow prices.
         """
         path = self.breakdown.path
         if path is None:
@@ -146,18 +156,20 @@ class Result:
 
     @property
     def per_bandwidth(self) -> dict[str, float] | None:
-        """The seconds that one more byte/s in a dimension would add: dT/db, at most 0 unless
-        accesses share a server (what then begins sooner slows others down)."""
+        """Change of the time with each dimension's bandwidth, dT/db, in s per byte/s.
+
+        At most 0, unless accesses share a server: an access that starts sooner slows down others.
+        """
         return self._by_dim_if_known(self.breakdown.per_bandwidth)
 
     @property
     def per_latency(self) -> dict[str, float] | None:
-        """The seconds that one more second of latency a hop would add: dT/dalpha."""
+        """Change of the time with each dimension's latency, dT/dalpha, in s per s."""
         return self._by_dim_if_known(self.breakdown.per_latency)
 
     @property
     def per_usd(self) -> dict[str, float] | None:
-        """The seconds that one more USD spent on a dimension's bandwidth would add."""
+        """Change of the time with the money spent on each dimension's bandwidth, in s per USD."""
         return self._by_dim_if_known(self.breakdown.per_usd)
 
     def _by_dim(self, values: Floats | Longs) -> dict[str, float]:
@@ -168,23 +180,26 @@ class Result:
 
     @property
     def cost(self) -> float | None:
+        """Cost of the cluster in USD; None without prices."""
         return None if self.breakdown.cost is None else float(self.breakdown.cost[0])
 
     @property
     def perf_per_cost(self) -> float | None:
+        """Iterations per second per USD; None without prices."""
         per_cost = self.breakdown.perf_per_cost
         return None if per_cost is None else float(per_cost[0])
 
     @property
     def merits(self) -> dict[str, float]:
-        """Further figures, as far as they are known: samples_per_s, tokens_per_s, mfu, accuracy,
-        power_w, energy_j (an iteration), perf_per_watt, ettr, effective_time_s, usd_per_token."""
+        """Known figures of merit, by name (see :func:`engine.account.breakdown.merits`)."""
         return {name: float(values[0]) for name, values in self.breakdown.merits.items()}
 
     @property
     def renewal(self) -> Renewal | None:
-        """Account of a job's time with interruptions and checkpoints; None without
-        :attr:`Cluster.reliability`."""
+        """Account of a job's time with interruptions and checkpoints.
+
+        None without :attr:`Cluster.reliability`.
+        """
         return renewal_of(self.program, self.time)
 
     @property
@@ -194,20 +209,17 @@ class Result:
 
     @property
     def packets(self) -> "PacketRun | None":
-        """Flows and ports of a run packet by packet: a flow for each message, a port for each of
-        :attr:`links`."""
+        """Flows and ports of a packet run: a flow for each message, a port for each link."""
         return None if self.traffic is None else self.traffic.packets
 
     @property
     def traffic(self) -> "Traffic | None":
-        """Fate of each message, and causes of pauses, if messages were carried as flows or
-        packets."""
+        """Fate of each message, and causes of pauses, if messages are flows or packets."""
         return None if isinstance(self.run, Run) else self.run.traffic
 
     @property
     def completion_times(self) -> dict[str, Floats]:
-        """Seconds that each message took, shortest first, by collective as in
-        :attr:`exposed_by_collective`; none where :attr:`traffic` is not known."""
+        """Seconds of each message, shortest first, by collective; empty without :attr:`traffic`."""
         if self.traffic is None or not self.traffic.operators:
             return {}
         names, nodes = self.program.names, self.program.structure.nodes
@@ -218,7 +230,7 @@ class Result:
 
     @property
     def spans(self) -> Spans:
-        """When what took place, in columns; the run must have been recorded."""
+        """Times of operators and phases, in columns; the run must have been recorded."""
         return spans_of(self.run)
 
     def timeline(self, limit: int | None = None) -> dict[str, Any]:
@@ -293,8 +305,10 @@ def simulate(
 
 
 def check_phases(program: Program) -> None:
-    """Raise :class:`DimsweepError` unless phases know the program's network: its dimensions, or a
-    graph that is their product, of which nothing is down and no part idle."""
+    """Raise :class:`DimsweepError` unless the phase kernel can simulate the program's network.
+
+    It can simulate dimensions, and graphs that are their product with nothing down or idle.
+    """
     program.communication.network.check_phases()
     if program.communication.network.graph is not None:
         from dimsweep.engine.kernels.messages import check_network  # which few need

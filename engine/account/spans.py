@@ -1,4 +1,4 @@
-"""When what took place in a run: operators on streams, phases of chunks at ports, in columns."""
+"""Times of operators on streams and of phases of chunks at ports, in columns."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
@@ -156,10 +156,10 @@ COMPUTE, MEMORY, REMOTE, HOST = "compute", "memory", "remote memory", "host"
 
 
 class PathAccount(NamedTuple):
-    """The critical path of one run, in picoseconds that add up to its time exactly: D dimensions, C
-    classes of ranks.
+    """The critical path of one run, in picoseconds that add up to its time.
 
-    No instant of the path is waiting: while one rank waits, it is with whom that rank waits for.
+    D dimensions, C classes of ranks. The path contains no waiting: while a rank waits, the path is
+    at the rank that it waits for.
     """
 
     compute: dict[str, int]
@@ -191,8 +191,10 @@ class ClassAccount(NamedTuple):
 
 
 def account_path(run: Run) -> PathAccount | None:
-    """Return the account of the critical path; None if a witness simulated the run, since it
-    records no path."""
+    """Return the account of the critical path.
+
+    None if a witness simulated the run, since it records no path.
+    """
     path = run.measures.path
     if path is None or np.isnan(path.demand[0]).any():
         return None

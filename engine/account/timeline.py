@@ -267,8 +267,7 @@ def _arrows(run: "Run | MessageRun", spans: Spans) -> Iterator[Event]:
 
 
 def _dependents(program: Program, spans: Spans) -> Longs:
-    """Return pairs (E, 2) of operators' spans on different threads, the first of which lets the
-    second start."""
+    """Return pairs (E, 2) of operators' spans on different threads that follow each other."""
     s = program.structure
     span_of = np.full(len(s.nodes), -1)
     operators = np.flatnonzero(spans.phase == OPERATOR)
@@ -285,8 +284,11 @@ def _dependents(program: Program, spans: Spans) -> Longs:
 
 
 def _next_phases(run: Run, spans: Spans) -> Longs:
-    """Return pairs (E, 2) of spans: a collective or message and each chunk's first phase, and
-    consecutive phases of a chunk in different dimensions."""
+    """Return pairs (E, 2) of spans that follow each other.
+
+    A collective or message and each chunk's first phase, and consecutive phases of a chunk in
+    different dimensions.
+    """
     state, phase = run.state, spans.phase
     of_chunk = np.repeat(np.arange(len(state.chunks)), state.chunks["end"] - state.chunks["first"])
     found = np.flatnonzero(phase >= 0)
@@ -319,8 +321,7 @@ def _counters(run: "Run | MessageRun", spans: Spans) -> Iterator[Event]:
 
 
 def _bandwidth(run: Run, spans: Spans, end: int) -> Iterator[Event]:
-    """Yield the bandwidth that an NPU uses in each dimension, averaged over all NPUs and a step of
-    time."""
+    """Yield each dimension's bandwidth in use, averaged over all NPUs and a step of time."""
     program = run.program
     process, edges = program.structure.shape.n_classes, np.linspace(0, end, _STEPS + 1)
     yield _process(process, "bandwidth in use (GB/s, mean of all NPUs)")

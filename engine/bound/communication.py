@@ -1,9 +1,8 @@
-"""What collectives over a network's groups last at least, as functions of their bytes.
+"""Lower bounds on collectives over groups of a network, as functions of their bytes.
 
-Each is a maximum of pieces, and each piece is fixed seconds plus bytes over bandwidths, both in
-proportion to the collective's own bytes but for what rounding may gain.  So the pieces of two sizes
-tell those of all.  They are :func:`engine.bound.work.work_of`'s, by which the bound of a lowered
-program goes, too.
+Each bound is a maximum of pieces.  A piece is fixed seconds plus bytes over bandwidths, and both
+grow in proportion to the collective's bytes, except for rounding.  So the pieces of two sizes give
+those of all sizes.  :func:`engine.bound.work.work_of` computes them, as for lowered programs.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -31,10 +30,10 @@ _SIZES = (2.0**30, 2.0**31)  # bytes, at which no rounding is left out
 
 @dataclass(frozen=True)
 class CommunicationBounds:
-    """For G groups, all KINDS of collectives and E dimensions (sums of them included), pieces:
-    ``fixed`` and ``slope`` (G, KINDS, pieces, 1 + E); the columns are seconds, and bytes over each
-    bandwidth.  ``sums`` (E - D, D) is the pieces' (see :class:`ConvexModel`); ``hops`` (G, KINDS,
-    pieces, D) those whose latencies are among the fixed seconds."""
+    """Bounds for G groups, all KINDS of collectives and E dimensions (sums included).
+
+    A bound is the largest of several pieces.
+    """
 
     sums: Floats
     fixed: Floats
@@ -43,7 +42,7 @@ class CommunicationBounds:
 
     @classmethod
     def zero(cls, n: int, n_dims: int) -> "CommunicationBounds":
-        """Return ways of n groups without any known need."""
+        """Return bounds of zero for n groups."""
         nothing = np.zeros((n, len(KINDS), 1, 1 + n_dims))
         return cls(np.zeros((0, n_dims)), nothing, nothing, nothing[..., 1:])
 
@@ -76,8 +75,7 @@ class BoundTable:
         self._adds = np.any([each.any(axis=(1, 2, 3)) for each in own], axis=0)
 
     def equivalent_groups(self) -> Longs:
-        """Return the first group with equal needs for each group, whatever bandwidths and latencies
-        are."""
+        """Return, for each group, the first group with equal bounds at all bandwidths."""
         found, known = np.arange(len(self.fixed)), dict[bytes, int]()
         of = np.searchsorted(self.first, found, side="right") - 1
         for row, network in enumerate(of.tolist()):
@@ -94,13 +92,13 @@ class BoundTable:
         return moved
 
     def column_factors(self, ways: CommunicationBounds, bandwidth: Floats) -> Floats:
-        """Return :meth:`Ways.at`, as wide as the table."""
+        """Return :meth:`CommunicationBounds.column_factors`, as wide as the table."""
         own = ways.column_factors(bandwidth)
         return np.pad(own, (0, self.n_columns - len(own)))
 
 
 class GroupBounds:
-    """The needs of groups on clusters that differ only in dimensions and algorithms.
+    """Bounds of groups on clusters that differ only in dimensions and algorithms.
 
     Each is computed once for all clusters that are equal between the group's members.
     """
@@ -111,10 +109,10 @@ class GroupBounds:
     def bound_collectives(
         self, cluster: Cluster, groups: Sequence[Group], most: Floats
     ) -> CommunicationBounds:
-        """Return the needs of ``groups`` on a cluster.
+        """Return bounds on collectives over ``groups`` of a cluster.
 
         ``most`` (D,) are the greatest requested bandwidths, in bytes/s. If a library, or
-        measurements, run collectives, no needs are known, and they count as free.
+        measurements, run collectives, no bounds are known, and they count as free.
         """
         model = cluster.collectives
         if model.library is not None or model.timings is not None or not groups:
@@ -129,7 +127,7 @@ class GroupBounds:
         return _combine([self._known[k] for k in keys])
 
     def bound_messages(self, cluster: Cluster, stages: Group, most: Floats) -> CommunicationBounds:
-        """Return the needs of messages between neighbouring ``stages``, instead of collectives.
+        """Return bounds on messages between neighbouring ``stages``.
 
         The first of KINDS stands for messages to the next stage, the second for those to the one
         before; the last and the first stage are neighbours, too.
@@ -157,7 +155,7 @@ def _crossed_dimensions(group: Group) -> list[int]:
 def _bound_groups(
     cluster: Cluster, groups: Sequence[Group], most: Floats, *, is_ordered: bool
 ) -> Iterator[CommunicationBounds]:
-    """Yield the ways of each group separately."""
+    """Yield the bounds of each group separately."""
     forms = Forms(cluster, Workload(()), chosen_algorithms(cluster))
     own = [
         forms.collective(Collective(kind, size, ""), group)
@@ -176,7 +174,7 @@ def _bound_groups(
 
 
 def _combine(ways: Sequence[CommunicationBounds]) -> CommunicationBounds:
-    """Combine the ways of several groups, whose sums of bandwidths may differ."""
+    """Combine the bounds of several groups, whose sums of bandwidths may differ."""
     sums = {tuple(row): None for each in ways for row in each.sums.tolist()}
     number, n_dims = {row: i for i, row in enumerate(sums)}, ways[0].sums.shape[1]
     n_pieces = max(each.fixed.shape[2] for each in ways)
@@ -220,8 +218,7 @@ def _work_of_forms(cluster: Cluster, forms: Forms, most: Floats, *, is_ordered: 
 
 
 def _affine(pieces: Sequence[Floats]) -> tuple[Floats, Floats]:
-    """Return the fixed part and the part a byte of pieces at both _SIZES, in turns;
-    seconds first."""
+    """Return the fixed part and the part per byte of pieces at both _SIZES in turns."""
     small, large = (np.roll(_stack_pieces(pieces[i::2]), 1, axis=-1) for i in range(2))
     return 2 * small - large, (large - small) / (_SIZES[1] - _SIZES[0])
 
@@ -247,7 +244,7 @@ _GROUPS = 64  # of one form: of more only what enters and leaves single NPUs is 
 
 
 def bound_by_cuts(cluster: Cluster, groups: Sequence[Group]) -> CommunicationBounds:
-    """Return the needs of ``groups`` on a cluster whose network is a graph."""
+    """Return bounds on collectives over ``groups`` on a cluster whose network is a graph."""
     network, n_dims = cluster.network.graph, len(cluster.topology.dims)
     assert network is not None
     # Unless other algorithms are named, a switch of the dimensions may reduce.
@@ -283,7 +280,7 @@ def members_of(group: Group, sizes: Sequence[int]) -> list[list[int]]:
 
 
 def bound_by_npu_links(network: Network, n: int, kind: CollectiveKind) -> float:
-    """Return seconds a byte held by one of n members, if every NPU had the best one's links."""
+    """Return the seconds per byte of n members, if all NPUs had the widest links."""
     room = dict[tuple[bool, object], float]()
     for link in network.links:
         for ends in ((False, link.source), (True, link.target)):

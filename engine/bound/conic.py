@@ -94,6 +94,8 @@ def _minimum_term(a: float, q: float, noise: float, low: float, high: float) -> 
 
 
 class Solution(NamedTuple):
+    """A solver's point and its multipliers."""
+
     z: Floats  # (n,)
     multipliers: Multipliers
 

@@ -59,7 +59,7 @@ _FINE = 2**20  # the longest link, in the integers that a solver's lengths are r
 
 
 class CutBound(NamedTuple):
-    """``per_byte``: seconds for a byte that a member holds on entering; ``why``: what is narrow."""
+    """A bound on a collective from the narrowest cut."""
 
     per_byte: Fraction
     reason: str
@@ -87,7 +87,7 @@ def cut_bound(
 
 
 class CutTime(NamedTuple):
-    """The least picoseconds of an iteration, because of ``what``."""
+    """The lower bound of an iteration, and the cut that causes it."""
 
     picoseconds: float
     reason: str
@@ -167,8 +167,10 @@ def _bound_by_narrowest_side(capacities: Capacities) -> CutBound:
 
 
 def _partitions(capacities: Capacities, tight: Sequence[Side]) -> Iterator[list[Side]]:
-    """Yield disjoint sides that contain all ranks: single ones, and the disjoint tight sides with
-    the rest single, or together."""
+    """Yield partitions of the ranks into disjoint sides.
+
+    Single ranks; and disjoint tight sides with the other ranks single, or together.
+    """
     n = len(capacities.nodes)
     ranks = np.zeros(n, np.bool_)
     ranks[list(capacities.ranks)] = True
@@ -229,8 +231,7 @@ def _graph(capacities: Capacities, length: Ints) -> "csr_array":
 
 
 def _bound_by_lengths(capacities: Capacities, length: Ints, why: str) -> CutBound:
-    """Return the bound of positive lengths of links: of all-to-alls, over the capacity of all
-    links."""
+    """Bound an all-to-all by positive ``length`` of links and the capacity of all links."""
     from scipy.sparse.csgraph import dijkstra
 
     ranks = list(capacities.ranks)
@@ -242,7 +243,7 @@ def _bound_by_lengths(capacities: Capacities, length: Ints, why: str) -> CutBoun
 
 
 def _dual_lengths(capacities: Capacities) -> Ints:
-    """Return lengths close to the best bound's: the marginal value of each link to the flow.
+    """Return lengths close to the best bound's: each link's marginal value to the flow.
 
     The flows of twins to all others count as one, as lengths may be equal for all of them.
     """

@@ -63,12 +63,11 @@ class ClosedForm:
 
     @property
     def sums(self) -> Floats:
-        """No piece divides by a sum of bandwidths (see :class:`ConvexModel`)."""
+        """Sums of bandwidths that pieces divide by: none (see :class:`ConvexModel`)."""
         return np.zeros((0, self.demand.shape[1]))
 
     def pieces(self, reciprocal: Floats) -> Floats:
-        """Return the pieces of a :class:`ConvexModel`: compute, and each kind of collective's
-        busiest dimension."""
+        """Return the pieces (:class:`ConvexModel`): compute, and each kind's busiest dimension."""
         kinds = self.kinds
         n, n_dims = kinds.shape
         busiest = (kinds * reciprocal).argmax(axis=1)
@@ -79,7 +78,7 @@ class ClosedForm:
 
     @cached_property
     def kinds(self) -> Floats:
-        """The demand with proportional rows added up: they are busiest in the same dimension."""
+        """Demand with proportional rows added up: they have the same busiest dimension."""
         used = self.demand[self.demand.any(axis=1)]
         shares = np.round(used / used.sum(axis=1, keepdims=True), 12)
         _, kind = np.unique(shares, axis=0, return_inverse=True)
@@ -96,14 +95,12 @@ def closed_form(program: Program) -> ClosedForm:
 
 
 def demand_of(program: Program) -> Floats:
-    """Return the bytes of every form (F, D) over the share of the bandwidth that its group
-    can use."""
+    """Return the bytes of every form (F, D) over its group's share of the bandwidth."""
     return times_of(program).demand
 
 
 def traffic(program: Program) -> Floats:
-    """Return the bytes that an NPU of the first class sends in each dimension in an iteration,
-    (D,)."""
+    """Return the bytes (D,) that an NPU of the first class sends in an iteration."""
     first = _flows_of_first_class(program)
     return times_of(program).bytes_sent[program.structure.flows["form"][first]].sum(axis=0)
 
@@ -122,11 +119,9 @@ def _flows_of_first_class(program: Program) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Items:
-    """N items in an order in which each comes after all that it waits for.
+    """N items in topological order.
 
-    ``kind``: the form of a flow, -1 for others; ``fixed``: seconds of computation.  ``before``
-    holds the items waited for, from ``start[i]`` to ``start[i + 1]``; ``of_node``: each node's
-    item.
+    An item is a computation, a receive or a flow.
     """
 
     kind: Ints  # (N,)
@@ -136,7 +131,7 @@ class Items:
     of_node: Ints
 
     def ends(self, duration: Floats) -> Floats:
-        """Return the earliest end of each item, given how long each lasts (N,)."""
+        """Return the earliest end of each item, given the durations (N,)."""
         return _ends(self.start, self.before, duration)[0]
 
     def tails(self, duration: Floats) -> Floats:
@@ -165,7 +160,7 @@ class Items:
 
 
 def items_of(s: Structure) -> Items:
-    """Return the items of a structure; raises :class:`DimsweepError` if they wait in a circle."""
+    """Return the items of a structure; raises :class:`DimsweepError` for circular dependencies."""
     # Flows first, then what is none.
     flow = s.nodes["flow"]
     alone = (s.nodes["flow"] < 0) | (s.nodes["kind"] == NodeKind.RECEIVE)
@@ -188,8 +183,10 @@ def items_of(s: Structure) -> Items:
 
 
 def _sort_edges(first: Ints, second: Ints, n: int) -> tuple[Ints, Ints]:
-    """Sort edges by their first end: return the start of each item's edges (n + 1,), and their
-    second ends."""
+    """Sort edges by their first end.
+
+    Return the start of each item's edges (n + 1,), and their second ends.
+    """
     order = np.argsort(first, kind="stable")
     start = np.concatenate([[0], np.cumsum(np.bincount(first, minlength=n))])
     return start.astype(np.int32), second[order].astype(np.int32)
@@ -205,8 +202,7 @@ def _reverse_graph(start: Ints, before: Ints) -> tuple[Ints, Ints]:
 # Compiled: for 1.6 million items graphlib takes 50 s, and this less than one.
 @compiled
 def _sort_topologically(start: Ints, following: Ints, waits: NDArray[np.int64]) -> Ints:
-    """Return the items in a topological order, by Kahn's algorithm, without those that wait in a
-    circle.
+    """Return the items in a topological order (Kahn's algorithm), without circular ones.
 
     ``waits`` is the number of items that each one waits for. Consumes ``waits``.
     """
@@ -272,7 +268,7 @@ def _lone_sinks(start: Ints, before: Ints) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class PathForm:
-    """A :class:`ConvexModel`: every flow lasts as long as the greatest of its form's pieces.
+    """A :class:`ConvexModel` in which a flow takes as long as the greatest of its form's pieces.
 
     ``forms`` holds the pieces (n, D + R + 1) of each form; ``sums`` (R, D) is the model's.
     """
@@ -324,11 +320,11 @@ def overlap_form(program: Program) -> PathForm:
 
 
 class Loads:
-    """The loads of a program (see :mod:`engine.bound.event`), as functions of the bandwidths.
+    """Loads of a program (see :mod:`engine.bound.event`), as functions of the bandwidths.
 
     ``stretch`` (N,) counts the barriers before each item, and is -1 for barriers themselves.
-    ``load`` (F, E, E + 1) is what each form asks of a port; ``duration`` (N,) what items last at
-    the greatest bandwidths, in seconds.
+    ``load`` (F, E, E + 1) is each form's demand on a port, ``duration`` (N,) the items' seconds at
+    the greatest bandwidths.
     """
 
     def __init__(self, s: Structure, items: Items, load: Floats, duration: Floats) -> None:
@@ -345,8 +341,7 @@ class Loads:
     def exceeding_loads(
         self, path: Ints, duration: Floats, forms: Floats, at: Floats
     ) -> tuple[Longs, Floats]:
-        """Return the stretches (S,) in which a load is longer than ``path``, and the loads (S, E +
-        1).
+        """Return the stretches (S,) in which a load exceeds ``path``, and the loads (S, E + 1).
 
         ``forms`` (F, E + 1) holds each form's greatest piece at ``at`` (E + 1,) = (1/b, 1).
         """
@@ -365,7 +360,7 @@ class Loads:
 
 
 class _Streams:
-    """A stream runs one operator at a time: computations, and flows by their forms."""
+    """Loads of streams: each runs one operator at a time."""
 
     def __init__(
         self,
@@ -390,6 +385,7 @@ class _Streams:
         self._load, self._form = np.divmod(pairs, max(n_forms, 1))
 
     def rows(self, forms: Floats) -> Floats:
+        """Return the load of each stream, given the pieces of forms."""
         rows = np.zeros((len(self._fixed), forms.shape[1]))
         rows[:, -1] = self._fixed
         np.add.at(rows, self._load, self._count[:, None] * forms[self._form])
@@ -405,7 +401,7 @@ def _port_loads(
     head: Floats,
     tail: Floats,
 ) -> tuple[Longs, Floats]:
-    """Return stretches (L,) and rows (L, E + 1): a port serves one chunk at a time."""
+    """Return stretches (L,) and rows (L, E + 1) of ports: each serves one chunk at a time."""
     n_dims = load.shape[1]
     stretches, rows = [np.zeros(0, dtype=np.int64)], [np.zeros((0, n_dims + 1))]
     for dim in range(n_dims):
@@ -424,11 +420,10 @@ def _port_loads(
 def _group_jobs(
     stretch: Longs, owner: Ints, head: Floats, tail: Floats
 ) -> tuple[Longs, Longs, Floats]:
-    """Group jobs of one owner in one stretch: each job's group, and each group's stretch and
-    seconds.
+    """Group the jobs of one owner in one stretch.
 
-    The seconds are the least way to any of its jobs, plus the least way on. A single job gets group
-    -1, since its path bounds as much.
+    Return each job's group (-1 for a single job, which its path bounds as much), and each group's
+    stretch and seconds: the least way to any of its jobs, plus the least way on.
     """
     key = stretch.astype(np.int64) * (int(owner.max(initial=0)) + 1) + owner
     _, first, inverse, count = np.unique(
@@ -446,8 +441,7 @@ def _group_jobs(
 def _barrier_distances(
     items: Items, barrier: NDArray[np.bool_], duration: Floats, stretch: Longs
 ) -> tuple[Floats, Floats]:
-    """Return the least seconds from the barrier before each item to it, and from it to the next
-    one."""
+    """Return the least seconds from the barrier before each item to it, and to the next barrier."""
     end, tail = items.ends(duration), items.tails(duration)
     # Before the first barrier and after the last there is nothing.
     left = np.concatenate([[0.0], end[barrier]])
@@ -476,8 +470,7 @@ class EventBound:
         self._loads = Loads(program.structure, self._paths.items, work.load, fastest)
 
     def pieces(self, reciprocal: Floats) -> Floats:
-        """Return the longest path (1, D + R + 1), with loads for its stretches if these
-        are longer."""
+        """Return the longest path (1, D + R + 1), with loads for stretches if longer."""
         forms, seconds = self._paths.greatest_pieces(reciprocal)
         duration = self._paths.durations(seconds)
         path = self._paths.items.longest_path(duration)
@@ -489,23 +482,24 @@ class EventBound:
 
 
 def _minimum_structure(program: Program, low: Floats, most: Floats) -> Structure:
-    """Return the structure whose phases request no more than any choice of a library in
-    this box."""
+    """Return the structure whose phases request no more than any choice of a library."""
     if program.chooser is None:
         return program.structure
     return program.chooser.least(program.structure, low, most)
 
 
 def lower_bound(program: Program, space: LinearSpace, prices: Prices | None = None) -> Optimum:
-    """Return a lower bound on the time, or with ``prices`` on time * cost, of any run over
-    ``space``.
+    """Return a lower bound on the time (with ``prices``, time * cost) of any run over ``space``.
 
-    Raises what :func:`optimum` raises.
+    Raises
+    ------
+    DimsweepError
+        As :func:`optimum` does.
 
     Returns
     -------
     Optimum
         ``bound`` is proven. ``value`` is the minimum of :class:`EventBound`, at ``bandwidth``,
-        which is a good place to start a search.
+        which is a good start for a search.
     """
     return optimum(EventBound(program, space), space, prices)

@@ -23,12 +23,7 @@ _INSIDE = 1e-4  # of the range of costs: the cheapest network alone leaves a sol
 
 @dataclass(frozen=True)
 class Frontier:
-    """K amounts of money with the least time for each, from the cheapest network to the one that
-    more money does not make faster.
-
-    ``cost`` (K,) in USD grows; ``bound`` (K,) in seconds is proven, ``value`` (K,) what the model
-    of the time has at ``bandwidth`` (K, D), in bytes/s.
-    """
+    """Costs and the least time for each, from the cheapest network to the fastest one."""
 
     cost: Floats
     bound: Floats
@@ -36,8 +31,7 @@ class Frontier:
     bandwidth: Floats
 
     def minimum_time(self, cost: Floats) -> Floats:
-        """Return the least seconds (...,) of any run on a network of at most ``cost``
-        (...,) USD."""
+        """Return the least seconds (...,) of any run on a network of at most ``cost`` USD."""
         at = np.asarray(cost, dtype=float)
         c, low, high = self.cost, self.bound, self.value
         # phi never grows: it is no less than at the next known amount, or at the last one.
@@ -140,8 +134,7 @@ class Measure(StrEnum):
 class Weighing:
     """The weights of a portfolio's workloads.
 
-    Their ``share`` (N,) adds up to one; with the measure, and the level of the conditional value at
-    risk. :meth:`build` checks them.
+    :meth:`build` checks them.
     """
 
     share: Floats
@@ -152,11 +145,11 @@ class Weighing:
     def build(
         cls, weights: Sequence[float], measure: Measure | str, level: float = 0.9
     ) -> "Weighing":
-        """Build from ``weights`` (N,), which count relative to their sum; the worst regret ignores
-        them.
+        """Build from ``weights`` (N,), which count relative to their sum.
 
-        ``level`` 0 is the mean regret, and towards 1 it approaches the worst one. Raises
-        :class:`DimsweepError` for invalid weights, and for a level outside [0, 1).
+        The worst regret ignores them. ``level`` 0 is the mean regret, and towards 1 it approaches
+        the worst one. Raises :class:`DimsweepError` for invalid weights, and for a level outside
+        [0, 1).
         """
         if not len(weights):
             raise DimsweepError("a portfolio needs a workload", where="portfolio")
@@ -173,8 +166,7 @@ class Weighing:
         return self.measure is not Measure.WEIGHTED_TIME
 
     def weights(self, ratios: Floats) -> Floats:
-        """Return the weights (..., N) in the measure's set that maximise the mean of ``ratios``
-        (..., N)."""
+        """Return the weights (..., N) of the measure's set that maximise the mean of ``ratios``."""
         caps = {
             Measure.WEIGHTED_TIME: self.share,
             Measure.WORST_REGRET: np.ones(len(self.share)),
@@ -201,12 +193,7 @@ class Weighing:
 
 @dataclass(frozen=True)
 class Portfolio:
-    """The best bandwidths for all workloads together, and each one's ``regret`` there.
-
-    ``value`` and ``bound`` are regrets, or for the weighted time seconds (times USD where there
-    were prices); no bandwidths of the space beat the bound.  ``own`` is each workload's optimum
-    when the network is for it alone, against which regrets count unless others are given.
-    """
+    """The best bandwidths for all workloads together, and each workload's ``regret`` there."""
 
     bandwidth: Floats  # (D,) bytes/s
     value: float
@@ -286,6 +273,7 @@ class _PortfolioModel:
         self._models, self._unit, self._weighing = models, unit, weighing
 
     def pieces(self, reciprocal: Floats) -> Floats:
+        """Return the weighted mean of the models' pieces."""
         n_dims = self.sums.shape[1]
         rows = np.zeros((len(self._models), len(reciprocal) + 1))
         first = n_dims

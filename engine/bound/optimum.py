@@ -1,8 +1,8 @@
 """The exact optimum of a convex model of the time over a linear space, with a proven bound.
 
-Models say what they are by their pieces, and are minimised by cutting planes (Kelley, 1960): the
-least sum of maxima of the pieces known so far is a bound; the model's own pieces at that place are
-added until they add nothing new.
+Models give their pieces, and are minimised by cutting planes (Kelley, 1960): the least sum of
+maxima of the known pieces is a bound; the model's own pieces at that point are added until they add
+nothing new.
 """
 
 from dataclasses import dataclass
@@ -43,14 +43,7 @@ class ConvexModel(Protocol):
 
 @dataclass(frozen=True)
 class Optimum:
-    """The best bandwidths found, what they give, and a bound that no others can beat.
-
-    ``value`` and ``bound`` are in seconds, or in seconds times USD where there were prices.
-    ``per_bandwidth`` is what bandwidth is worth there, dT/db in seconds per byte/s: at an optimum
-    many paths are equally long, and more bandwidth in one dimension shortens only some of them, so
-    that it is worth this much when others are raised with it.  It is a subgradient of the time,
-    the mean of the paths' slopes that the multipliers make (zero where none is known).
-    """
+    """The best bandwidths found, their value, and a bound that no other bandwidths can beat."""
 
     bandwidth: Floats  # (D,) bytes/s
     value: float
@@ -62,7 +55,7 @@ class Optimum:
 
     @property
     def gap(self) -> float:
-        """The share of the bound by which the value can be improved at most."""
+        """Largest possible improvement of the value, relative to the bound."""
         if self.bound > 0:
             return self.value / self.bound - 1
         return 0.0 if self.value <= self.bound else np.inf
@@ -77,8 +70,7 @@ def time_of(model: ConvexModel, bandwidth: Floats) -> float:
 
 
 def optimum(model: ConvexModel, space: LinearSpace, prices: Prices | None = None) -> Optimum:
-    """Return the bandwidths of ``space`` with the least time, or with ``prices`` the least time *
-    cost.
+    """Return the bandwidths of ``space`` with the least time, or with ``prices`` time * cost.
 
     Least time * cost is greatest performance per cost.
 
@@ -94,8 +86,8 @@ def optimum(model: ConvexModel, space: LinearSpace, prices: Prices | None = None
     Raises
     ------
     DimsweepError
-        If no bandwidths obey the rules (naming some that conflict), if nothing limits a
-        bandwidth, or keeps the cost from vanishing, and for prices below zero.
+        If no bandwidths obey the rules (naming some that conflict), if nothing limits a bandwidth,
+        or keeps the cost from vanishing, and for prices below zero.
     """
     form = perspective(space, model.sums, prices)
     best = _minimise(model, form)
@@ -163,8 +155,7 @@ def _minimise(model: ConvexModel, form: Perspective) -> _Best | None:
 
 
 def _first_pieces(model: ConvexModel, form: Perspective, z: Floats) -> Floats:
-    """Return the model's pieces (D + R, G, n) at points with far too little of one
-    dimension each."""
+    """Return the pieces (D + R, G, n) at points with far too little of one dimension each."""
     result = []
     for d in range(len(z) - 1):
         reciprocal = form.reciprocal(z)
@@ -181,8 +172,7 @@ def _known_value(pieces: Floats, group: Ints, reciprocal: Floats) -> float:
 
 
 def _feasible(bandwidth: Floats, space: LinearSpace) -> Floats:
-    """Round off the solver's last digits of ``bandwidth``, so that bounds hold, and equalities to
-    rounding."""
+    """Project ``bandwidth`` on its bounds, and on the equalities up to rounding."""
     b = np.clip(bandwidth, space.low, space.high)
     rows, ends = space.coefficients[space.equal], space.limits[space.equal]
     if len(rows):

@@ -65,8 +65,7 @@ BETWEEN = (PIPELINE, "data", REPLICAS, EXPERT_REPLICAS)  # axes that no pass com
 
 @dataclass(frozen=True)
 class CellClasses:
-    """Classes of equal cells among N: the class ``of`` each (N,), and ``one`` cell of each
-    class."""
+    """Classes of equal cells among N."""
 
     number: Longs
     example: Longs
@@ -78,6 +77,7 @@ class CellClasses:
         return cls(of, one)
 
     def select(self, cells: Longs) -> "CellClasses":
+        """Return the classes of the given cells."""
         own, used = self.number[cells], np.zeros(len(self.example), dtype=bool)
         used[own] = True
         of = (np.cumsum(used) - 1)[own]
@@ -88,14 +88,12 @@ class CellClasses:
 
 @dataclass(frozen=True)
 class CellCommunication:
-    """Where N cells communicate: each one's ``place`` and ``network`` (N,); of places the number of
-    each axis' group in a ``table``, and those of the ``hops`` from their stages (places, p); what
-    the table's columns are multiplied by at the bandwidths of networks, ``at`` (networks, columns).
-    ``in_turn``: whether a communicator's collectives run one after another.  Without a table they
-    are free.
+    """Bounds on the communication of N cells: their collectives and messages.
 
-    Which cells are ``alike``: those whose groups of an axis, or of what PASSES or STAGES need, are,
-    and the bandwidths between them.  What they take is worked out once."""
+    Without a table communication is free. Cells are in one class of ``classes`` if their groups of
+    an axis (or all groups in PASSES or STAGES) and the bandwidths between them are equal; their
+    bounds are computed once.
+    """
 
     n: int
     table: BoundTable | None = None
@@ -110,7 +108,7 @@ class CellCommunication:
     _examples: dict[str, "CellCommunication"] = field(default_factory=dict)
 
     def select(self, cells: Longs) -> "CellCommunication":
-        """Return the reach of the given cells."""
+        """Return the communication of the given cells."""
         classes = {name: own.select(cells) for name, own in self.classes.items()}
         return self._replace_cells(cells, classes)
 
@@ -129,7 +127,7 @@ class CellCommunication:
         )
 
     def examples(self, name: str) -> "CellCommunication":
-        """Return the reach of one cell of each class of ``alike[name]``."""
+        """Return the communication of one cell of each class of ``classes[name]``."""
         if name not in self.classes:
             return self
         if name not in self._examples:
@@ -147,7 +145,7 @@ class CellCommunication:
         return values[..., self.classes[name].number] if name in self.classes else values
 
     def _pieces(self, axis: str, kind: CollectiveKind) -> tuple[Floats, Floats]:
-        """Return seconds, and seconds a byte, (pieces, N) each."""
+        """Return seconds, and seconds per byte, (pieces, N) each."""
         if (axis, kind) not in self._known:
             assert self.table is not None
             group, number = self.groups[axis][self.place], KINDS.index(kind)
@@ -168,8 +166,10 @@ class CellCommunication:
         return self.expand(axis, np.maximum((fixed + slope * n_bytes).max(axis=0), 0.0))
 
     def message_times(self, n_bytes: float, p: int) -> tuple[Floats, Floats]:
-        """Return the least seconds of messages from each of p stages to the next, and to the one
-        before, (p, N) each."""
+        """Return the least seconds of messages from p stages to the next and the one before.
+
+        Shapes are (p, N) each.
+        """
         if self.hops is None or self.table is None:
             return np.zeros((p, self.n)), np.zeros((p, self.n))
         ones = self.examples(PIPELINE)
@@ -195,7 +195,7 @@ def bound_time(
 ) -> Floats:
     """Return a lower bound on the seconds (N,) of N cells with this ``staging`` and plan.
 
-    Each cell has its own place in ``reach``; ``turns`` are one plan's.
+    ``reach`` has the communication of each cell; ``turns`` has the counts of one plan.
     """
     stages = reach.examples(STAGES)
     before, after = _pass_times(staging, plan, turns, stages.examples(PASSES))
@@ -275,7 +275,7 @@ def _pass_time(ops: Sequence[PassStep], reach: CellCommunication) -> Floats:
 
 
 def _add_gathers(staging: Staging, reach: CellCommunication, before: Floats, after: Floats) -> None:
-    """Add the collective that follows each message that comes."""
+    """Add the collective that follows each received message."""
     if staging.gather is None or staging.gather.kind is None:
         return
     seconds = reach.collective_time(
@@ -288,7 +288,7 @@ def _add_gathers(staging: Staging, reach: CellCommunication, before: Floats, aft
 
 
 class _StagePaths:
-    """The paths through the stages of N cells, given each pass' seconds (p, v, N)."""
+    """The paths through the stages of N cells, given the seconds of each pass (p, v, N)."""
 
     def __init__(
         self,
@@ -306,7 +306,7 @@ class _StagePaths:
 
     @property
     def last_pass(self) -> Floats:
-        """The last backward pass of each stage (p, N)."""
+        """Seconds of the last backward pass of each stage (p, N)."""
         return self._after[:, 0]
 
     @cached_property
@@ -327,8 +327,10 @@ class _StagePaths:
         return np.asarray(ends)
 
     def _round_trip_end(self) -> Floats:
-        """Return the earliest end of the first stage's last backward pass (N,), along ways through
-        all stages and back."""
+        """Return the earliest end (N,) of the first stage's last backward pass.
+
+        The paths lead through all stages and back.
+        """
         staging, there, back = self._staging, self._there, self._back
         before, after, p, v = self._before, self._after, staging.n_stages, staging.n_chunks
         # Through all chunks of all stages: a message after each but the last.
@@ -351,8 +353,10 @@ class _StagePaths:
         return np.asarray(np.where(n_back[:, None] > 0, ends, 0.0).max(axis=0))
 
     def _zigzag(self, n_back: Floats) -> Floats:
-        """Return the least time between a stage's first backward pass and the end of its last
-        forward pass (p, N), with one chunk."""
+        """Return the least time (p, N) from the end of the first backward to the last forward pass.
+
+        It holds for one chunk a stage.
+        """
         p = self._staging.n_stages
         ahead, own = self._before[:, 0], self._before[:, 0] + self._after[:, 0]
         further = own + self._back  # and the messages to a stage and back from it
@@ -371,8 +375,7 @@ class _StagePaths:
 
 
 class _AccessTimes(NamedTuple):
-    """The seconds of a stage's accesses to remote memory: loads and stores of all passes, and of
-    the optimizer."""
+    """Seconds of a stage's accesses to remote memory."""
 
     loaded: float
     stored: float
@@ -394,7 +397,7 @@ class _Epilogue:
         self._n, self._replicas, self._expert_replicas = (each.item() for each in turns)
 
     def end_time(self, paths: _StagePaths) -> Floats:
-        """Return the earliest end of everything (N,).
+        """Return the earliest end of an iteration (N,).
 
         Of stages with equal exchanges only the last counts.
         """
@@ -413,7 +416,7 @@ class _Epilogue:
         return found
 
     def _equal_stages(self) -> Iterable[list[int]]:
-        """Yield the stages in groups of equal blocks and values."""
+        """Return the stages in groups of equal blocks and values."""
         staging, found = self._staging, dict[object, list[int]]()
         for stage in range(staging.n_stages):
             own = (staging.parameters[stage], staging.reached[stage])
@@ -436,8 +439,7 @@ class _Epilogue:
         return self._single_exchange(stage, chunks[:1] if plan.overlap_gradients else chunks)
 
     def _single_exchange(self, stage: int, chunks: Sequence[int]) -> Floats:
-        """Return the seconds of exchanging the gradients of chunks (N,): of weights or of experts,
-        whichever takes longer."""
+        """Return the seconds (N,) of exchanging chunks' gradients."""
         plan, staging = self._plan, self._staging
         kind = CollectiveKind.ALL_REDUCE
         if plan.zero and not plan.whole_sums:
@@ -458,7 +460,7 @@ class _Epilogue:
         return float(count.sum() + size / min(_BUCKET, self._plan.bucket or _BUCKET))
 
     def _repeated_exchange(self, stage: int) -> Floats:
-        """Return the seconds of a communicator of replicas for each micro-batch (N,)."""
+        """Return the seconds (N,) of a communicator of replicas for each micro-batch."""
         plan, staging, reach = self._plan, self._staging, self._reach
         count, by_block = staging.count[stage], plan.zero == 3 and plan.overlap_gradients
         found = np.zeros(reach.n)
@@ -484,7 +486,6 @@ class _Epilogue:
         return found
 
     def _access_times(self, stage: int) -> _AccessTimes:
-        """Return the accesses of a stage."""
         plan, staging, lasts = self._plan, self._staging, self._stagings.access_time
         count, kinds = staging.count[stage].sum(axis=0), staging.kinds  # (K,)
         loaded = stored = updated = 0.0

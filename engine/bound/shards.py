@@ -1,4 +1,4 @@
-"""What a rank of a plan does and holds, without its graph, for many plans at once."""
+"""Passes and memory of a rank of a plan, without its graph, for many plans at once."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -37,8 +37,10 @@ _REPLICATED = DeviceMesh({name: Group((2,), (1,)) for name in (REPLICAS, EXPERT_
 
 
 class PassStep(NamedTuple):
-    """One after another in a pass: ``seconds`` of computation; or ``n_bytes`` of a collective over
-    an ``axis``, beside what follows if it has a ``label``; or, with neither, a wait for a label."""
+    """One step of a pass: a computation, a collective over an ``axis``, or a wait for a label.
+
+    A collective with a ``label`` overlaps the following steps.
+    """
 
     seconds: float = 0.0
     kind: CollectiveKind | None = None
@@ -62,14 +64,7 @@ class BlockKind(NamedTuple):
 
 @dataclass(frozen=True)
 class Staging:
-    """A model in p stages of v chunks, made of blocks of K kinds.
-
-    ``count`` (p, v, K) blocks; ``kept`` (p, v) bytes of activations; ``passing`` and, where weights
-    of several replicas are gathered, ``gathered`` (p, v): the most that lives while a backward pass
-    runs; ``parameters`` and ``experts`` (p,) values, of which at least ``reached`` (p,) have
-    gradients; ``largest`` and ``fullest`` (p,): the values of the block that has most, and the
-    activations; ``gather``: the collective that follows a message between chunks, if one does.
-    """
+    """A model in p stages of v chunks, made of blocks of K kinds."""
 
     kinds: tuple[BlockKind, ...]
     count: Floats
@@ -86,16 +81,20 @@ class Staging:
 
     @property
     def n_stages(self) -> int:
+        """Number of stages."""
         return self.count.shape[0]
 
     @property
     def n_chunks(self) -> int:
+        """Number of chunks of each stage."""
         return self.count.shape[1]
 
 
 class Stagings:
-    """The stagings of a ``model`` on an ``npu``, with remote ``memory`` or without, that plans ask
-    for, each made once.  The ``slowest`` NPU has this share of the others' speed."""
+    """Cache of the stagings of a ``model`` on an ``npu``, with or without remote ``memory``.
+
+    The ``slowest`` NPU has this share of the others' speed.
+    """
 
     def __init__(
         self,
@@ -201,8 +200,10 @@ class Stagings:
         return _evaluate_sizes(lasts, n_bytes)
 
     def access_time(self, n_bytes: Floats) -> Floats:
-        """Return the least seconds of accesses of ``n_bytes`` to remote memory by a single NPU; 0
-        for none."""
+        """Return the least seconds of accesses of ``n_bytes`` to remote memory by a single NPU.
+
+        Zero bytes take no time.
+        """
         if self._memory is None:
             return np.zeros(n_bytes.shape)
         memory = self._memory
@@ -222,13 +223,13 @@ def _evaluate_sizes(lasts: Callable[[float], float], n_bytes: Floats) -> Floats:
 
 
 def _maximum_per_stage(stages: Sequence[Stage], of: Callable[[LayerBlock], float]) -> Floats:
-    """Return the greatest ``of`` over the blocks of each stage (p,)."""
+    """Return the greatest value of ``of`` over the blocks of each stage (p,)."""
     blocks = ([block for chunk in stage.chunks for block in chunk] for stage in stages)
     return np.array([max(map(of, own)) for own in blocks])
 
 
 def check_bounded(plan: ParallelPlan) -> None:
-    """Raise :class:`DimsweepError`, naming the key, for a plan of which no bound here knows."""
+    """Raise :class:`DimsweepError` with the key of a plan that has no closed-form bound."""
     for name, refused in (
         ("weight_streaming", plan.weight_streaming),
         ("gradient_exchange", plan.gradient_exchange is GradientExchange.PARAMETER_SERVER),
@@ -273,19 +274,19 @@ def _collective_step(step: object) -> PassStep:
 
 
 class PlanCounts(NamedTuple):
-    """The differences of R plans of one staging: micro-batches of each replica, and the numbers of
-    ranks that hold the same weights, and the same experts; (R,) each."""
+    """The counts in which R plans of one staging differ; (R,) each."""
 
     micro_batches: Longs
     replicas: Longs
     expert_replicas: Longs
 
     def select(self, rows: Longs) -> "PlanCounts":
+        """Return the counts of the given plans."""
         return PlanCounts(*(each[rows] for each in self))
 
 
 class MemoryBound(NamedTuple):
-    """Bytes (R,) that plans need at least: of an NPU's memory, and of its remote memory."""
+    """Lower bounds in bytes (R,) on plans' NPU memory and remote memory."""
 
     own: Floats
     remote: Floats
@@ -339,8 +340,7 @@ def _peak(staging: Staging, plan: ParallelPlan, turns: PlanCounts) -> tuple[Floa
 
 
 def count_warm_up(staging: Staging, plan: ParallelPlan, turns: PlanCounts) -> Floats:
-    """Return the number of forward passes of each chunk (R, p, v) before a stage's first backward
-    pass."""
+    """Return the forward passes (R, p, v) of each chunk before its stage's first backward pass."""
     p, v = staging.n_stages, staging.n_chunks
     n = turns.micro_batches[:, None]
     behind = p - 1 - np.arange(p)

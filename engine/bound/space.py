@@ -15,10 +15,10 @@ from dimsweep.engine.units import format_bandwidth
 
 @dataclass(frozen=True)
 class LinearSpace:
-    """Bandwidths b (D,) in bytes/s with ``low <= b <= high`` that obey M ``rules``.
+    """Bandwidths b (D,) in bytes/s with ``low <= b <= high`` that obey M rules.
 
-    Rule m says ``coefficients[m] @ b <= limits[m]``, or ``==`` where ``equal[m]``; ``names[m]`` is
-    what a user calls it.  ``high`` may be infinite.  Built by :meth:`build`, which checks shapes.
+    Rule m is ``coefficients[m] @ b <= limits[m]``, or ``==`` if ``equal[m]``. Built by
+    :meth:`build`, which checks shapes.
     """
 
     low: Floats  # (D,)
@@ -35,11 +35,10 @@ class LinearSpace:
         high: ArrayLike,
         rules: Sequence[tuple[str, ArrayLike, str, float]] = (),
     ) -> "LinearSpace":
-        """Build from bounds and ``rules``: (name, coefficients (D,), ``<=``, ``>=`` or ``==``,
-        limit in bytes/s).
+        """Build from bounds and rules (name, coefficients (D,), relation, limit in bytes/s).
 
-        Raises :class:`DimsweepError` for shapes that disagree, values that are not numbers, a
-        negative lower bound, or an unknown relation.
+        A relation is ``<=``, ``>=`` or ``==``. Raises :class:`DimsweepError` for shapes that
+        disagree, values that are not numbers, a negative lower bound, or an unknown relation.
         """
         least, most = np.array(low, dtype=float), np.array(high, dtype=float)
         rows = [np.array(row, dtype=float) for _, row, _, _ in rules]
@@ -66,13 +65,13 @@ class LinearSpace:
 
     @classmethod
     def budget(cls, n_dims: int, total: float, low: float = 0.0) -> "LinearSpace":
-        """Return all splits of ``total`` bytes/s over ``n_dims`` dimensions, each at least
-        ``low``."""
+        """Return all splits of ``total`` bytes/s over ``n_dims`` dimensions of at least ``low``."""
         rule = (f"total == {format_bandwidth(total)}", np.ones(n_dims), "==", total)
         return cls.build(np.full(n_dims, low), np.full(n_dims, np.inf), [rule])
 
     @property
     def n_dims(self) -> int:
+        """Number of dimensions."""
         return len(self.low)
 
     def inequalities(self) -> tuple[Floats, Floats]:
@@ -104,10 +103,10 @@ class LinearSpace:
         return low, high
 
     def check(self) -> None:
-        """Raise a :class:`DimsweepError` that names rules which conflict, if no b obeys all.
+        """Raise :class:`DimsweepError` with a set of conflicting rules if no b obeys all rules.
 
-        The rules it names are irreducible: without any one of them the others could be obeyed
-        (the deletion filter of Chinneck and Dravnieks, 1991).
+        The set is irreducible: without any one of its rules the others could be obeyed (the
+        deletion filter of Chinneck and Dravnieks, 1991).
         """
         rules = self._rules()
         if _feasible(rules, self.n_dims):
@@ -173,8 +172,10 @@ _TIME_ALONE = 1.0  # the fixed price then
 
 @dataclass(frozen=True)
 class Perspective:
-    """``cone`` holds the feasible z = (x, sums of x, s); a bandwidth of ``bandwidth`` bytes/s and
-    a cost of ``cost`` USD are one there."""
+    """A space in scaled variables z = (x, sums of x, s).
+
+    ``cone`` holds the feasible z; ``bandwidth`` bytes/s and ``cost`` USD are 1 there.
+    """
 
     cone: Cone
     bandwidth: float
@@ -185,15 +186,14 @@ class Perspective:
         return z[-1] / (z[:-1] * self.bandwidth)
 
     def scaled(self, pieces: Floats) -> Floats:
-        """Convert pieces (G, D + R + 1) of a time, in bytes and seconds, to pieces of z in
-        seconds."""
+        """Convert pieces (G, D + R + 1) of a time (bytes and seconds) to pieces of z in seconds."""
         unit = np.full(pieces.shape[1], 1 / self.bandwidth)
         unit[-1] = 1.0
         return pieces * unit
 
 
 def perspective(space: LinearSpace, sums: Floats, prices: Prices | None) -> Perspective:
-    """Return the perspective of a space; ``sums`` (R, D) of bandwidths count as further dimensions.
+    """Return the perspective of a space; ``sums`` (R, D) of bandwidths are further dimensions.
 
     Raises :class:`DimsweepError` for prices below zero, and if nothing limits a bandwidth, or keeps
     the cost from vanishing.

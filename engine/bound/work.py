@@ -1,19 +1,19 @@
-"""What every form of communication asks at least of the dimensions, at any bandwidths of a space.
+"""Lower bounds on each form of communication, for all bandwidths of a space.
 
-A phase lasts its latencies and reductions, and its bytes over its share of the bandwidth; each of
-its transfers is rounded, which gains half a picosecond at most: no more than ``half a picosecond *
-the most bandwidth that the space allows`` bytes, which are taken off here.
+A phase takes its latencies and reductions, and its bytes over its share of the bandwidth.  Rounding
+a transfer gains at most half a picosecond: ``half a picosecond * the largest bandwidth of the
+space`` bytes, which are subtracted here.
 
-Under Themis every chunk takes the dimensions in an order of its own.  Let a chunk of s bytes visit
-dimension d, of p_d members, holding h: it leaves h / p_d, so these drops h - h / p_d add up to
+Under Themis every chunk visits the dimensions in a separate order.  Let a chunk of s bytes visit
+dimension d, of p_d members, holding h: it leaves h / p_d, so the drops h - h / p_d add up to
 s (1 - 1 / prod p) in any order, and over a subset Q of the dimensions to no less than
 
     g(Q) = s / prod_{j not in Q} p_j * (1 - 1 / prod_{j in Q} p_j)
 
-which is what they are when Q comes last (a chunk holds least then).  An all-gather is the same
-backwards.  Dimension d needs w_d bytes of time for a byte of drop, so within a time T it takes in
-drops of at most T b_d / w_d; over Q:  T * sum_{d in Q} b_d / w_d >= g(Q).  Such a sum of bandwidths
-is a dimension of its own here.
+which is reached if Q comes last, where a chunk holds least.  An all-gather is the same in reverse.
+Dimension d needs w_d bytes of time for a byte of drop, so within a time T it takes in drops of at
+most T b_d / w_d; over Q:  T * sum_{d in Q} b_d / w_d >= g(Q).  Such a sum of bandwidths counts as a
+further dimension here.
 """
 
 from itertools import combinations
@@ -30,7 +30,7 @@ class Work(NamedTuple):
     """For F forms and E dimensions (sums included): bytes over the whole bandwidth, and seconds.
 
     A row (E + 1,) is slopes, then fixed seconds.  ``hops`` are those whose latencies are among the
-    fixed seconds of each piece (under Themis not all of them, as the least of several counts).
+    fixed seconds of each piece; under Themis not all, since the least of several counts.
     """
 
     sums: Floats  # (E - D, D)
@@ -48,7 +48,7 @@ class _Phase(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A phase's steps for a held byte: ``n_bytes`` over the share; and seconds, and roundings."""
+    """A phase's steps for each held byte."""
 
     fixed: float
     n_bytes: float
@@ -98,7 +98,7 @@ def _build_row(terms: list[_Phase], n: int) -> Floats:
 
 
 class _FormBounds:
-    """Works out forms one by one; ``sums`` collects the sums of bandwidths that they ask for."""
+    """Computes the bounds of forms; ``sums`` collects the sums of bandwidths that they need."""
 
     def __init__(self, structure: Structure, latency: Longs, most: Floats) -> None:
         self.sums: dict[tuple[float, ...], int] = {}  # weights (D,): the dimension
@@ -145,8 +145,7 @@ class _FormBounds:
         return phase._replace(fixed=phase.reduce, hops=0)
 
     def _phases(self, f: int) -> list[_Phase]:
-        """Return a chunk's phases in the baseline order, as in
-        :mod:`engine.kernels.phase.phase_time`."""
+        """Return a chunk's phases in the baseline order."""
         form = self._s.forms[f]
         uses = self._s.uses[form["use_start"] : form["use_end"]]
         way = [(use, "scatter") for use in uses]
@@ -189,8 +188,7 @@ class _FormBounds:
         return [one, *([phase] for phase in load)], load
 
     def _per_drop(self, use: np.void, members: float, kind: int) -> _Part:
-        """Return the least need of a byte of drop in the dimension; ``n_bytes`` is that,
-        in time."""
+        """Return the least need of a byte of drop in the dimension, in bytes of time."""
         d = use["dim"]
         up, down = self._part(d, use["scatter"]), self._part(d, use["gather"])
         gathers = kind == CollectiveKind.ALL_GATHER
@@ -204,8 +202,7 @@ class _FormBounds:
         return _Part(fixed, least, 0.0, max(part.roundings for part in parts), 0, 1.0, 0)
 
     def _summed_dimension(self, dims: list[int], needs: list[float]) -> tuple[int, float]:
-        """Return the dimension that is the sum of b_d / w_d over ``dims``, times w of the first;
-        and w."""
+        """Return the dimension of the weighted sum of bandwidths over ``dims``, and its weight."""
         if len(dims) == 1:
             return dims[0], needs[0]
         weights = [0.0] * len(self._most)

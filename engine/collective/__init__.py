@@ -1,0 +1,1 @@
+"""Collectives: algorithms, libraries, and phases as steps and as messages."""

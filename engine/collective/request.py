@@ -1,4 +1,4 @@
-"""What a collective library is asked for, and what it answers: the phases in each dimension."""
+"""Requests to a collective library, and its answers: the phases in each dimension."""
 
 import math
 from typing import NamedTuple
@@ -17,12 +17,7 @@ Longs = NDArray[np.int64]
 
 
 class Request(NamedTuple):
-    """A collective over the dimensions in which its group has several members, innermost first.
-
-    ``held`` is the bytes that a member holds on entry.  The first ``in_node`` of ``settings`` lie
-    inside a node, the others between nodes.  ``bandwidth`` (bytes/s) is an NPU's in each of them,
-    and ``measured_at`` what it was when the cluster's collectives were measured.
-    """
+    """A collective over the dimensions in which its group has several members, innermost first."""
 
     kind: CollectiveKind
     held: float
@@ -33,22 +28,22 @@ class Request(NamedTuple):
 
     @property
     def ranks(self) -> int:
-        """Members of the group."""
+        """Number of members of the group."""
         return math.prod(setting.p for setting in self.settings)
 
     @property
     def ranks_a_node(self) -> int:
-        """Members that share a node."""
+        """Number of members that share a node."""
         return self.ranks_before(self.in_node)
 
     @property
     def nodes(self) -> int:
-        """Nodes that the group uses."""
+        """Number of nodes that the group uses."""
         return self.ranks // self.ranks_a_node
 
     @property
     def n_bytes(self) -> float:
-        """The size as nccl-tests count it: the larger of what a member gives and gets."""
+        """Size as nccl-tests count it: the larger of a member's input and output."""
         return self.held * (self.ranks if self.kind is CollectiveKind.ALL_GATHER else 1)
 
     def ranks_before(self, i: int) -> int:
@@ -85,8 +80,10 @@ def request_for(kind: CollectiveKind, held: float, group: Group, cluster: Cluste
 
 
 class Phases(NamedTuple):
-    """The phases of one dimension.  An all-to-all has ``scatter`` alone; ``fused`` is the
-    all-reduce of the last dimension."""
+    """The phases of one dimension.
+
+    An all-to-all has ``scatter`` only; ``fused`` is the all-reduce of the last dimension.
+    """
 
     scatter: PhaseSteps
     gather: PhaseSteps | None = None
@@ -94,7 +91,7 @@ class Phases(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The plan of a library for a collective: the number of equal ``chunks``, and the phases."""
+    """A library's plan for a collective: the number of equal ``chunks``, and the phases."""
 
     chunks: int
     phases: tuple[Phases, ...]

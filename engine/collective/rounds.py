@@ -1,9 +1,9 @@
-"""A phase of a collective as the message kernel sees it: who sends what to whom, and when.
+"""Phases of collectives as messages: senders, receivers and order.
 
-The counterpart of :mod:`engine.collective.steps`, which says how long a phase lasts where nothing
-is in the way; this module says which messages it consists of.  A member works through one or more
-*strands* side by side.  A strand is a list of rounds: wait for the messages of the round, reduce
-them, then send.  Fractions are of the bytes that a member holds on entering the phase.
+:mod:`engine.collective.steps` gives the duration of a phase without other traffic; this module
+gives its messages.  A member works through one or more *strands* concurrently.  A strand is a list
+of rounds: wait for the messages of the round, reduce them, then send.  Fractions are of the bytes
+that a member holds on entering the phase.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 
 class RoundMessage(NamedTuple):
-    """A message of a ``fraction`` of the bytes to the member ``peer``; ``way`` distinguishes two
-    equally short ways."""
+    """A message of a ``fraction`` of the bytes to the member ``peer``."""
 
     peer: int
     fraction: float
@@ -44,8 +43,11 @@ class MemberRounds(NamedTuple):
 
 
 class SwitchRound(NamedTuple):
-    """Every source sends ``up`` to the switch that they share; once all are coming, the switch
-    sends ``down``, reduced or copied, to each target."""
+    """Messages of every source to a common switch, and from the switch to each target.
+
+    Every source sends ``up``; once all messages are arriving, the switch sends ``down``, reduced or
+    copied, to each target.
+    """
 
     sources: tuple[int, ...]
     up: float
@@ -54,14 +56,16 @@ class SwitchRound(NamedTuple):
 
 
 class SwitchRounds(NamedTuple):
-    """A phase that a switch works on: all its rounds begin at once."""
+    """A phase of a switch: all its rounds start at once."""
 
     rounds: tuple[SwitchRound, ...]
 
 
 class Shift(NamedTuple):
-    """Every member sends ``fraction`` to the member ``offset`` further on; in ``pairs``, members
-    whose numbers differ in the bit ``offset`` exchange it."""
+    """A message of a ``fraction`` from every member to the member ``offset`` places after it.
+
+    In ``pairs``, members whose numbers differ in the bit ``offset`` exchange it.
+    """
 
     offset: int
     fraction: float
@@ -85,13 +89,12 @@ Shifts = tuple[Shift, ...]  # what every member sends in one round
 
 
 def all_back(rounds: Sequence[Shifts], p: int) -> tuple[Shifts, ...]:
-    """Return the rounds of an all-gather: the messages of a reduce-scatter return in reverse order,
-    with ``p`` times the entering bytes."""
+    """Return an all-gather's rounds: a reduce-scatter's in reverse, with ``p`` times the bytes."""
     return tuple(tuple(s.back(s.fraction * p) for s in shifts) for shifts in reversed(rounds))
 
 
 def in_step(rounds: Sequence[Shifts], p: int, *, reduces: bool) -> MemberRounds:
-    """Return a phase in which all ``p`` members do the same; see :func:`strand`."""
+    """Return a phase in which all ``p`` members do the same (see :func:`strand`)."""
     known: dict[tuple[Shifts, Shifts], list[Round]] = {}
     for around in pairwise(((), *rounds, ())):
         if around not in known:  # each is made once

@@ -1,6 +1,6 @@
-"""A phase of a collective as the phase kernel sees it: steps, one after another.
+"""Phases of collectives as consecutive steps, for the phase kernel.
 
-A phase moves ``s`` bytes (what a member holds on entering it) among the ``p`` members of a group
+A phase moves ``s`` bytes (those that a member holds on entry) among the ``p`` members of a group
 inside one dimension.  Its duration is
 
     sum over steps of  count * (hops * latency + endpoint_delay + fixed
@@ -8,7 +8,7 @@ inside one dimension.  Its duration is
                                 + reduce_fraction * s / reduce_bandwidth)
 
 with b the NPU's bandwidth in the dimension.  The messages that pass through one port one after
-another in a step are each rounded to a picosecond, as in a simulation of the single messages
+another in a step are each rounded to a picosecond, as in a simulation of single messages
 (:mod:`engine.collective.rounds`).
 """
 
@@ -73,8 +73,7 @@ class Setting:
 
 
 def backwards(scatter: tuple[Step, ...], p: int) -> tuple[Step, ...]:
-    """Return the steps of an all-gather: a reduce-scatter's in reverse order, with ``p`` times the
-    entering bytes and no reductions."""
+    """Return an all-gather's steps: a reduce-scatter's in reverse, with ``p`` times the bytes."""
     return tuple(
         replace(step, bytes_fraction=step.bytes_fraction * p, reduce_fraction=0.0)
         for step in reversed(scatter)
@@ -89,8 +88,7 @@ def backwards(scatter: tuple[Step, ...], p: int) -> tuple[Step, ...]:
 
 
 class _Load(NamedTuple):
-    """The busiest link of a round: what it carries, over what a member holds on entering, and in
-    how many messages."""
+    """The load of a round's busiest link, relative to the bytes that a member holds on entry."""
 
     n_bytes: float
     messages: int
@@ -101,7 +99,7 @@ def measured_steps(
 ) -> PhaseSteps:
     """Return the steps of ``rounds`` on the wires of a block.
 
-    Raises :class:`DimsweepError` if members do not go from round to round side by side.
+    Raises :class:`DimsweepError` if members do not proceed from round to round together.
     """
     strands = _in_step(rounds)
     ways = _Ways(setting)
@@ -127,7 +125,7 @@ def measured_steps(
 
 
 def _in_step(rounds: MemberRounds | SwitchRounds) -> list[Strand]:
-    """Return each member's rounds, which are equally many."""
+    """Return each member's rounds; all members have equally many."""
     if isinstance(rounds, MemberRounds):
         strands = [strand for member in rounds.strands for strand in member]
         if len(strands) == len(rounds.strands) and len({len(strand) for strand in strands}) == 1:
@@ -140,8 +138,10 @@ def _in_step(rounds: MemberRounds | SwitchRounds) -> list[Strand]:
 
 
 class _Ways:
-    """The links that the messages of a setting take: its block's own, or under ``FULL`` one a
-    member that has all of its bandwidth."""
+    """The links of a setting's messages.
+
+    They are the block's own, or under ``FULL`` one link a member with all of its bandwidth.
+    """
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
@@ -151,7 +151,7 @@ class _Ways:
         self._router = Router(build_network(topology), Routing.DIMENSION_ORDER)
 
     def hops(self, source: int, target: int, sends: Round) -> int:
-        """Return the most hops between two members in the messages that the first one ``sends``."""
+        """Return the largest number of hops of the messages between two members."""
         if self._full:
             return self._setting.block.hops
         ways = [message.way for message in sends.send if message.peer == target]
@@ -162,7 +162,7 @@ class _Ways:
         )
 
     def busiest_link_load(self, now: Sequence[Round]) -> _Load:
-        """Return the link that carries the most when all members of all groups send."""
+        """Return the load of the busiest link when all members of all groups send."""
         n_bytes, messages = Counter[int](), Counter[int]()
         for link, fraction in self._sent(now):
             n_bytes[link] += fraction  # type: ignore[assignment]  # typed for counts of integers

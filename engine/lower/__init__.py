@@ -1,0 +1,1 @@
+"""Lowering of a workload and a cluster to a program of flat arrays."""

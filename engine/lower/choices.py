@@ -1,8 +1,8 @@
-"""What a library of collectives chooses at other bandwidths, without lowering anything again.
+"""A library's choices at other bandwidths, without lowering a workload again.
 
-A choice says how long phases last, and nothing else: a form has the same dimensions, the same
-chunks and the same kinds of phases, whatever is chosen.  So two tables of a structure follow from
-the choices (the phases and their steps), and a column of a third: which phases a form uses.
+A choice only changes the duration of phases: a form has the same dimensions, chunks and kinds of
+phases for all choices.  So two tables of a structure follow from the choices (the phases and their
+steps), and one column of a third: the phases that a form uses.
 """
 
 from collections import OrderedDict
@@ -22,7 +22,7 @@ _KEPT = 256  # vectors of choices, whose tables are kept
 
 
 class _Asked(NamedTuple):
-    """A form that a library was asked for, and where its uses begin in their table."""
+    """A form that a library runs, and the start of its uses in their table."""
 
     request: Request
     kind: CollectiveKind
@@ -38,12 +38,11 @@ class _Tables(NamedTuple):
     steps: p.Table
 
     def put(self, structure: p.Structure) -> p.Structure:
-        """Return the structure with these tables."""
         return structure._replace(uses=self.uses, phase_steps=self.phase_steps, steps=self.steps)
 
 
 class Choices:
-    """See :class:`engine.lower.program.Chooser`."""
+    """Choices of a library (see :class:`engine.lower.program.Chooser`)."""
 
     def __init__(self, library: Library, forms: Forms) -> None:
         self._library, self._asked, use_start = library, list[_Asked](), 0
@@ -58,12 +57,14 @@ class Choices:
         self._made: OrderedDict[bytes, _Tables] = OrderedDict()
 
     def at(self, bandwidth: p.Floats) -> p.Longs:
+        """Return the choices (P, R) at these bandwidths."""
         chosen = np.zeros((len(bandwidth), len(self._asked)), dtype=np.int64)
         for column, asked in zip(chosen.T, self._asked, strict=True):
             column[:] = self._library.chosen(asked.request, bandwidth[:, asked.dims])
         return chosen
 
     def made(self, structure: p.Structure, choices: p.Longs) -> p.Structure:
+        """Return the structure with these choices."""
         key = choices.tobytes()
         if key not in self._made:
             answers = [self._answer(i, way) for i, way in enumerate(choices.tolist())]
@@ -73,6 +74,7 @@ class Choices:
         return self._made[key].put(structure)
 
     def least(self, structure: p.Structure, low: p.Floats, high: p.Floats) -> p.Structure:
+        """Return the structure with the least request of all possible choices."""
         answers = []
         for i, asked in enumerate(self._asked):
             dims = list(asked.dims)
@@ -97,7 +99,7 @@ class Choices:
 
 
 def _least(answers: Sequence[Answer]) -> Answer:
-    """Return an answer that requests no more than any of these; they have the same chunks."""
+    """Return an answer that requests no more than any of these; all have the same chunks."""
     if len(answers) == 1:
         return answers[0]
     each_dimension = zip(*(answer.phases for answer in answers), strict=True)
@@ -116,8 +118,10 @@ def _least_of_dimension(answers: Sequence[Phases]) -> Phases:
 
 
 def _least_phase(phases: Sequence[PhaseSteps]) -> PhaseSteps:
-    """Return one step at full bandwidth with the least latencies and bytes of the ``phases``, each
-    separately, and the largest possible gain by rounding."""
+    """Return one step with the least latencies and bytes of the ``phases``, at full bandwidth.
+
+    Each is the least by itself, and rounding gains the most.
+    """
 
     def summed(name: str) -> list[Any]:
         return [sum(step.count * getattr(step, name) for step in phase.steps) for phase in phases]

@@ -1,9 +1,9 @@
-"""Folding: ranks that are provably alike become one class, which is simulated once.
+"""Folding: provably equivalent ranks become one class, which is simulated once.
 
-Colour refinement (Weisfeiler-Leman): ranks start coloured by their graph; a rank's next colour is
-its own with those of its groups' members and of its peers.  When no colour splits any more, ranks
-of a colour see the same graph and the same kinds of partners at every step, so a deterministic
-simulation that never breaks ties by rank keeps them in step for ever.
+Colour refinement (Weisfeiler-Leman): ranks start coloured by their graph; a rank's next colour
+combines its own colour with those of its groups' members and of its peers.  When no colour splits
+any more, ranks of a colour see the same graph and the same kinds of partners at every step, so a
+deterministic simulation that never breaks ties by rank keeps them in step.
 """
 
 import itertools
@@ -60,15 +60,15 @@ class Folding:
     npu: list[int] | None = None
 
     def alike(self, cls: int) -> tuple[int, int]:
-        """Return the graph and the kind of NPU, which classes in step have in common."""
+        """Return the graph and the kind of NPU of a class."""
         return self.graph[cls], 0 if self.npu is None else self.npu[cls]
 
 
 def keeps_stages(stages: Group, groups: Iterable[Group], offsets: Iterable[Offset]) -> bool:
     """Return whether all ranks of one place have partners of the same places.
 
-    In each dimension a group must lie wholly inside a stage's step, wholly beyond the stages, or on
-    exactly their members; an offset must be whole steps.
+    In each dimension a group must be inside a stage's step, beyond the stages, or on exactly their
+    members; an offset must be a multiple of the step.
     """
     used = [d for d, p in enumerate(stages.sizes) if p > 1]
     return all(_keeps(stages, group, d) for group in groups for d in used) and all(

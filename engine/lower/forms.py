@@ -19,7 +19,7 @@ _T = TypeVar("_T", bound=Hashable)
 
 
 class Interned(Generic[_T]):
-    """Numbers things in the order in which they first appear."""
+    """Numbers for objects, in the order in which they first appear."""
 
     def __init__(self) -> None:
         self._number: dict[_T, int] = {}
@@ -35,8 +35,7 @@ class Interned(Generic[_T]):
 
 
 class TypedSteps(NamedTuple):
-    """The steps of a phase, and its kind: a CollectiveKind (ALL_REDUCE: a fused one), or
-    POINT_TO_POINT."""
+    """The steps of a phase, and its kind (a CollectiveKind or POINT_TO_POINT)."""
 
     kind: int
     phase: PhaseSteps
@@ -53,8 +52,7 @@ class Use(NamedTuple):
 
 
 class Form(NamedTuple):
-    """A distinct communication; ``n_bytes`` is a chunk's, on entry.  ``request``: what a library
-    was asked, whose ``uses`` are what it chooses at one point."""
+    """A distinct communication; ``n_bytes`` is a chunk's, on entry."""
 
     kind: int
     n_bytes: float
@@ -89,10 +87,9 @@ def answer_uses(
 
 
 class Forms:
-    """The forms of a workload on a cluster, and the steps of their phases, each kept once.
+    """The distinct forms of a workload on a cluster, and the distinct steps of their phases.
 
-    What a ``library`` is asked differs from all else that it is asked, as it may choose
-    differently for it elsewhere.
+    Requests to a ``library`` are kept apart from other forms, as its choices may differ.
     """
 
     def __init__(self, cluster: Cluster, workload: Workload, algorithms: Sequence[Chosen]) -> None:
@@ -136,8 +133,7 @@ class Forms:
         return self.forms(Form(work.kind, size, chunks, work.priority, uses, request))
 
     def transfer(self, work: Send, graph: int) -> int:
-        """Return the form of a message of the ranks that run ``graph``: each dimension that it
-        crosses, in one step."""
+        """Return the form of a message of the ranks that run ``graph``."""
         key = (work.n_bytes, work.offset, graph)
         if key not in self._known:
             uses = (

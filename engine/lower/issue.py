@@ -1,4 +1,4 @@
-"""Which nodes wait for which, and the order in which ranks issue them."""
+"""Dependencies of nodes, and the order in which ranks issue them."""
 
 import heapq
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from dimsweep.engine.lower import program as p
 
 
 class Waits(NamedTuple):
-    """The nodes that each node waits for: ``before[start[i]:start[i + 1]]`` for node i."""
+    """Dependencies: node i waits for the nodes ``before[start[i]:start[i + 1]]``."""
 
     start: p.Ints
     before: p.Ints
@@ -39,7 +39,7 @@ class Waits(NamedTuple):
 
 
 class Following(NamedTuple):
-    """The nodes that wait for each node: ``nodes[start[i]:start[i + 1]]`` for node i, in order."""
+    """The nodes that wait for node i: ``nodes[start[i]:start[i + 1]]``, in order."""
 
     nodes: p.Indices
     start: p.Ints
@@ -47,8 +47,7 @@ class Following(NamedTuple):
 
     @classmethod
     def of(cls, waits: Waits, turn: p.Ints | None = None) -> Self:
-        """Build from the nodes that each node waits for, and the node after which its ``turn``
-        comes.
+        """Build from the dependencies, and the node before each node in its stream, ``turn``.
 
         ``turn`` has shape (n,), with NO_NODE for none.
         """
@@ -108,17 +107,17 @@ def order_of_issue(waits: Waits) -> p.Ints:
 
 
 def turns(waits: Waits, stream: p.Ints, issued: p.Ints) -> p.Ints:
-    """Return the node after which each node's turn comes, (n,); NO_NODE for none.
+    """Return the node that each node must follow on its stream, (n,); NO_NODE for none.
 
     ``stream`` numbers each node's stream if its nodes take turns, else -1; ``issued`` is the result
-    of :func:`order_of_issue`. A node that waits for the node before it anyway waits for no turn.
+    of :func:`order_of_issue`. A node that waits for the node before it anyway gets none.
     """
     return _not_yet_after(*waits, stream, issued)
 
 
 @compiled
 def _lowest_first(start: p.Ints, following: p.Indices, waits: p.Ints) -> p.Ints:
-    """Yield the lowest-numbered ready node until all are issued. Consumes ``waits``."""
+    """Return the nodes in the order of issue: always the lowest ready one. Consumes ``waits``."""
     n_issued, issued = 0, np.empty(len(waits), dtype=np.int32)
     free = [np.int64(node) for node in range(len(waits)) if waits[node] == 0]
     heapq.heapify(free)
@@ -135,8 +134,7 @@ def _lowest_first(start: p.Ints, following: p.Indices, waits: p.Ints) -> p.Ints:
 
 @compiled
 def _not_yet_after(start: p.Ints, before: p.Ints, stream: p.Ints, issued: p.Ints) -> p.Ints:
-    """Return for each node the one before it on its stream, unless the graph orders the two
-    already.
+    """Return the node before each node on its stream, unless the graph already orders the two.
 
     Of a stream's nodes, in the order of issue, the first ``known[node]`` precede a node or are it;
     only nodes issued between the first and the last of them can decide.

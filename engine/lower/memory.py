@@ -1,4 +1,4 @@
-"""The memories of a workload: whether it fits, how fast they are, and who asks each server."""
+"""Memory of a workload: whether it fits, its speed, and the demands on each server."""
 
 import math
 from dataclasses import replace
@@ -24,11 +24,11 @@ from dimsweep.engine.workload.graph import Access, Footprint, Graph, Workload, s
 
 
 def check_memory(need: Footprint, cluster: Cluster, stages: Group | None = None) -> None:
-    """Raise :class:`InfeasibleError`, saying what fills the memory and when, unless ``need`` fits
-    the NPU's memory, what expands it, and its remote memory.
+    """Raise :class:`InfeasibleError` unless ``need`` fits the NPU's memory and remote memory.
 
-    Where NPUs of several kinds run the members of ``stages``, each stage must fit its own; without
-    them every NPU must hold what the fullest does."""
+    The error names the parts and the time of the peak. If NPUs of several kinds run the members of
+    ``stages``, each stage must fit its own; otherwise every NPU must hold the fullest stage.
+    """
     if cluster.memory is not None and need.remote:
         _check_remote(need, cluster.memory, cluster.topology.sizes)
     npus = cluster.npus
@@ -136,7 +136,7 @@ class ServerUse(NamedTuple):
 
 
 class Served(NamedTuple):
-    """An access that ends sooner or later, as others keep its servers busy; in ps."""
+    """An access whose time depends on the other users of its servers; in ps."""
 
     latency: int
     own: float  # what its bytes take at least, whoever else asks
@@ -145,7 +145,7 @@ class Served(NamedTuple):
 
 
 def nodes_of(workload: Workload, cluster: Cluster) -> Group | None:
-    """Return the nodes, if an access depends on the other NPUs of its node."""
+    """Return the nodes as a group if an access depends on the other NPUs of its node, else None."""
     if cluster.memory is None or not any(map(_accesses, workload.graphs)):
         return None
     node = cluster.memory.node_shape(cluster.topology.sizes)
@@ -162,8 +162,7 @@ class Servers:
         self._on_node = cache(self._classes_on_node)
 
     def access(self, work: Access, cls: int) -> tuple[int, Served | None]:
-        """Return the least picoseconds of ``work`` on the class, and its service if other classes
-        affect it.
+        """Return the least picoseconds of ``work``, and its service if it shares servers.
 
         Raises :class:`DimsweepError` if it would take too long, and for unsupported gathers and
         reductions.
@@ -197,7 +196,7 @@ class Servers:
 
     @cached_property
     def _users(self) -> set[int]:
-        """The classes that use the memory."""
+        """Classes that use the memory."""
         uses = [_accesses(graph) for graph in self._workload.graphs]
         return {cls for cls, graph in enumerate(self._folding.graph) if uses[graph]}
 
@@ -205,13 +204,13 @@ class Servers:
         return self._folding.members[cls].get(NODES, (cls,))
 
     def _n_nodes(self, cls: int) -> int:
-        """Return the number of nodes that equal the class's."""
+        """Return the number of nodes that are equivalent to the class's node."""
         on_them = sum(self._folding.count[other] for other in self._on_node(cls))
         return on_them // math.prod(self._node)
 
     @cached_property
     def _all(self) -> tuple[int, int]:
-        """NPUs that use the memory, and the nodes that they are on."""
+        """Number of NPUs that use the memory, and of their nodes."""
         kinds = {self._on_node(cls): self._n_nodes(cls) for cls in self._users}
         return sum(self._folding.count[cls] for cls in self._users), sum(kinds.values())
 
@@ -226,8 +225,10 @@ class Servers:
         return Request(work.n_bytes, *self._all, group.n_members, over, store=work.store)
 
     def _check_alike(self, work: Access, memory: RemoteMemory, cls: int) -> None:
-        """Raise :class:`DimsweepError` unless those who load or store together are in step, as
-        ranks are that run the same graph, and the memory can do it."""
+        """Raise :class:`DimsweepError` unless the members of a joint access are in step.
+
+        They must run the same graph on equally fast NPUs, and the memory must support the access.
+        """
         if not (memory.BROADCASTS if work.shared else memory.GATHERS):
             raise DimsweepError(
                 f"a memory of kind {kind_of(memory)!r} neither gathers what a group loads "

@@ -52,10 +52,9 @@ _Integer = TypeVar("_Integer", bound=np.integer)
 
 
 class _Meetings(NamedTuple):
-    """The members of each collective of several classes.
+    """The members of each collective of several classes, in the order of issue.
 
-    Member ``i`` (in the order of issue) takes part in ``meeting[i]``, of which ``first`` is the
-    first member.
+    Member ``i`` takes part in ``meeting[i]``, of which ``first`` is the first member.
     """
 
     met: p.Table  # MET
@@ -65,8 +64,7 @@ class _Meetings(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """The properties of some work on a class, wherever it runs: the columns of its node, and the
-    form, the group ("" for a message) and the classes of its flow."""
+    """The properties of a class's work that do not depend on its place in the graph."""
 
     cls: int
     kind: int
@@ -86,7 +84,7 @@ class _Known(NamedTuple):
 
     @property
     def felt(self) -> p.Lookahead:
-        """The lookahead of such a node by itself, unless it has a flow with other classes."""
+        """Lookahead of such a node by itself, unless it has a flow with other classes."""
         if self.kind == p.NodeKind.RECEIVE or self.service != p.NO_SERVICE:
             return p.Lookahead.NONE
         return p.Lookahead.UNTIL_END if self.kind == p.NodeKind.SEND else p.Lookahead.FULL
@@ -101,7 +99,7 @@ class _Template(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A section's operators on a class, as of the first repetition; nodes are numbered.
+    """A section's operators on a class, in its first repetition; nodes are numbered.
 
     Nodes with flows of several classes are listed for all repetitions.
     """
@@ -125,7 +123,7 @@ def _operator(name: str) -> Iterator[None]:
 
 
 class NodeNames(Sequence[str]):
-    """The names of the operators of every class, made when they are asked for."""
+    """The names of the operators of every class, made on request."""
 
     def __init__(self, graphs: Sequence[Graph]) -> None:
         self._graphs = graphs
@@ -155,7 +153,7 @@ class NodeNames(Sequence[str]):
 class Nodes:
     """The operators of every class, and the flows that join them.
 
-    What a graph repeats is looked at once and then stamped, column by column.
+    Repeated parts of a graph are read once and then copied, column by column.
     """
 
     def __init__(
@@ -323,8 +321,7 @@ class Nodes:
         return self._npus[0 if kinds is None else kinds[cls]]
 
     def _issued(self, cls: int, known: _Known, work: Work, lead: int) -> tuple[_Known, int]:
-        """Return the properties of a node that the host issues with a ``lead``, and the lead after
-        it.
+        """Return the properties of a node that the host issues with a ``lead``, and the next lead.
 
         A collective is a kernel to issue; its time depends on the network, and gives no lead.
         """
@@ -343,7 +340,7 @@ class Nodes:
         return isinstance(work, (Send, Receive))
 
     def _meet(self, met: p.Table, issued: p.Ints) -> _Meetings:
-        """Number each member's collectives over a group in the order of issue."""
+        """Return each member's number among its collectives over a group, in the order of issue."""
         if not len(met):
             return _Meetings(met, *(np.zeros(0, dtype=np.int64) for _ in range(3)))
         place = np.empty(len(issued), dtype=np.int64)
@@ -391,8 +388,10 @@ class Nodes:
             raise self._incomplete(int(first[number]), others[0] if others else None)
 
     def _incomplete(self, first: int, unlike: int | None) -> DimsweepError:
-        """Return the error for the collective of the ``first`` member, which is ``unlike`` another
-        member's or waits for a member that never joins."""
+        """Return the error for a collective whose members disagree or are missing.
+
+        ``first`` is its first member, ``unlike`` a member with another collective, if any.
+        """
         met, numbers, meeting, _ = self._meetings
         node, cls, group, members = met[first].tolist()
         what, name = f"collective number {numbers[first]}", list(self._groups)[group]
@@ -442,7 +441,7 @@ class Nodes:
         return np.array([getattr(known, name) for known in self._known], dtype=np.int32)
 
     def rows(self, table: p.Table, some: slice) -> None:
-        """Write into some rows of a table of NODE what is known of these nodes."""
+        """Write the properties of some nodes into the same rows of a table of NODE."""
         np.take(self._known_rows, self._what[some], out=table[some], mode="clip")
 
     @cached_property
@@ -484,7 +483,7 @@ class Nodes:
         return _Known(cls, p.NodeKind.RECEIVE, p.NO_STREAM, self.tallies("receive"), 0, 0)
 
     def _compute(self, cls: int, name: str, work: Compute) -> tuple[int, int]:
-        """Return picoseconds, and the part of them that memory bandwidth sets."""
+        """Return picoseconds, and the part of them that memory bandwidth limits."""
         npu = self._npu(cls)
         at = id(npu), id(work)
         if at not in self._computed:
@@ -493,7 +492,7 @@ class Nodes:
         return self._computed[at]
 
     def accesses(self) -> p.Table:
-        """Return the accesses that an interconnect's I/O controllers carry, an ACCESS each."""
+        """Return the accesses through an interconnect's I/O controllers, one ACCESS each."""
         if self._cluster.network.interconnect is None or not isinstance(
             self._cluster.memory, EdgeIo
         ):
@@ -508,7 +507,7 @@ class Nodes:
         return np.array(found, dtype=ACCESS)
 
     def match_transfers(self) -> None:
-        """Give every send its receive: the k-th with the same peer and tag, on both sides."""
+        """Match the k-th send with the k-th receive of the same peer and tag."""
         offsets, sends, receives = list(self._offsets), self._sends, self._receives
         if not len(sends) + len(receives):
             return

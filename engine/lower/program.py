@@ -1,4 +1,4 @@
-"""A lowered workload: flat arrays that the event kernels read, and the point that prices them."""
+"""A lowered workload: flat arrays that the event kernels read, and the prices of a point."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -162,8 +162,11 @@ SERVER_USE = np.dtype(
 
 
 class Shape(NamedTuple):
-    """The scalars of a structure: plain numbers, for of a tuple with a member of an enumeration
-    Numba works out the type anew, in half a millisecond, whenever it is handed to a kernel."""
+    """The scalars of a structure, as plain numbers.
+
+    A tuple with a member of an enumeration would cost Numba half a millisecond of typing at each
+    call.
+    """
 
     n_classes: int
     n_dims: int
@@ -180,15 +183,15 @@ class Shape(NamedTuple):
 
 
 class Structure(NamedTuple):
-    """Everything about a run that does not depend on bandwidth, latency or prices.
+    """The part of a run that does not depend on bandwidth, latency or prices.
 
-    Words: a *class* is a set of alike ranks; a *stream* runs one operator of its class at a time
-    (stream 0 computes, the others communicate or access memory); a *port* leads from a class into
-    a dimension: a queue, and places for the chunks that it serves; a *node* is an operator on a
-    class; a *flow* is a collective or point-to-point transfer, shared by the nodes of its member
-    classes; flows of equal work share a *form*, which is timed once; *phase steps* are what a phase
-    is made of.  The phases of a form follow from the dimensions that it uses and the order of
-    dimensions, or are listed one by one.  Tables are record arrays: the compiled kernels take them
+    Words: a *class* is a set of equivalent ranks; a *stream* runs one operator of its class at a
+    time (stream 0 computes, the others communicate or access memory); a *port* leads from a class
+    into a dimension: a queue, and places for the chunks that it serves; a *node* is an operator on
+    a class; a *flow* is a collective or point-to-point transfer, shared by the nodes of its member
+    classes; flows of equal work share a *form*, which is timed once; *phase steps* are the parts of
+    a phase. The phases of a form follow from the dimensions that it uses and the order of
+    dimensions, or are listed one by one. Tables are record arrays: the compiled kernels take them
     by the table, not by the column.
     """
 
@@ -211,7 +214,7 @@ class Structure(NamedTuple):
 
 @dataclass(frozen=True)
 class Names:
-    """The names of the numbers of a :class:`Structure`, for people."""
+    """The names of the numbers of a :class:`Structure`, for reports."""
 
     node: Sequence[str]
     stream: tuple[str, ...]  # of the streams after the first
@@ -223,24 +226,25 @@ class Names:
 
 
 class Witness(Protocol):
-    """Simulates what the phase kernel leaves open: a point whose outcome is TIED, or any point of a
-    program without nodes."""
+    """A second simulator for points that the phase kernel cannot decide.
+
+    A point whose outcome is TIED, or any point of a program without nodes.
+    """
 
     def __call__(self, bandwidth: Floats, latency: Longs) -> tuple[Longs, Longs]:
         """Return the end of each class, and its time of computing, in ps; shape (C,) each."""
 
 
 class Entrances(Protocol):
-    """Python's entry points of the phase kernel, by the rules of the model or of a replicated
-    simulator (see engine.kernels.phase.batch)."""
+    """Python's entry points of the phase kernel (see engine.kernels.phase.batch)."""
 
     @property
     def run_points(self) -> Callable[..., None]:
-        """Simulates a structure at points of bandwidths and latencies."""
+        """Function that simulates a structure at points of bandwidths and latencies."""
 
     @property
     def time_phases(self) -> Callable[..., float]:
-        """Times its phases at one point."""
+        """Function that times its phases at one point."""
 
     @property
     def add_phases(self) -> Callable[..., None]:
@@ -261,8 +265,10 @@ class Chooser(Protocol):
         """Return the structure with these choices (R,) instead of others."""
 
     def least(self, structure: Structure, low: Floats, high: Floats) -> Structure:
-        """Return the structure whose phases request no more than those of any choice at bandwidths
-        between ``low`` and ``high``, (D,) each."""
+        """Return the structure whose phases request no more than any choice in a box.
+
+        Bandwidths are between ``low`` and ``high``, (D,) each.
+        """
 
 
 # An access that goes through the I/O controllers of an interconnect; one a node.
@@ -281,12 +287,9 @@ NO_ACCESSES = np.zeros(0, dtype=ACCESS)
 
 @dataclass(frozen=True)
 class Communication:
-    """The communication of a program: ``groups`` by name, ``algorithms`` of each dimension of the
-    ``topology``, and the ``network`` that carries messages.
+    """The communication of a program, for kernels that simulate ranks and messages.
 
-    The phase kernel has all this in its tables of phases; kernels that simulate ranks and messages
-    one by one read it here.  With ``shares_ports``, messages from point to point do not wait for
-    one another at their port.
+    The phase kernel has all this in its tables of phases.
     """
 
     topology: Topology
@@ -298,7 +301,7 @@ class Communication:
 
     @property
     def by_network(self) -> tuple[str, ...]:
-        """The names of algorithms that only kernels which know links can run."""
+        """Names of algorithms that only kernels with links can run."""
         return tuple(each.others.name for each in self.algorithms if each.others.by_network)
 
     def closes_ring(self, group: Group, dim: int) -> bool:
@@ -314,8 +317,8 @@ class Program:
 
     :meth:`rebind` moves it to another point without lowering anything again. ``workload`` and
     ``cluster`` are its sources, for reports; kernels do not read them. If a library of collectives
-    chooses by the bandwidths, ``chosen`` (R,) are its choices at the point, by its ``chooser``, and
-    the structure has these choices.
+    chooses by the bandwidths, ``chosen`` (R,) are its choices at the point, which the structure
+    has.
     """
 
     structure: Structure
@@ -370,6 +373,7 @@ class Program:
 
     @property
     def n_npus(self) -> int:
+        """Number of NPUs."""
         return sum(self.names.class_count)
 
     def rebind(
@@ -396,8 +400,10 @@ class Program:
         return moved._with(moved.chooser, moved.chooser.at(moved.bandwidth[None])[0])
 
     def by_choice(self, bandwidth: Floats) -> list[tuple["Program", Longs]]:
-        """Return a program for each group of points (P, D) with equal choices of the library, and
-        the indices of its points."""
+        """Return a program for each group of points (P, D) with equal choices of the library.
+
+        Each comes with the indices of its points.
+        """
         if self.chooser is None:
             return [(self, np.arange(len(bandwidth)))]
         distinct, group = np.unique(self.chooser.at(bandwidth), axis=0, return_inverse=True)
@@ -408,7 +414,6 @@ class Program:
         ]
 
     def _with(self, chooser: Chooser, chosen: Longs) -> "Program":
-        """Return the program with other choices."""
         if np.array_equal(chosen, self.chosen):
             return self
         made = chooser.made(self.structure, chosen)
@@ -424,9 +429,11 @@ def starts(lengths: Iterable[int]) -> Ints:
 
 
 def lay_out(table: Table, **lengths: NDArray[np.integer]) -> None:
-    """Write where what each row has of something lies, one row's behind another's, if it has as
-    many as the ``lengths``: into the columns of that name and ``_start``, and ``_end`` if there is
-    one."""
+    """Write the start (and end) of each row's part of another table into ``table``.
+
+    Parts are consecutive and have the given ``lengths``; the columns are ``NAME_start`` and, if it
+    exists, ``NAME_end``.
+    """
     for name, each in lengths.items():
         ends = np.cumsum(each)
         table[f"{name}_start"] = ends - each
@@ -435,8 +442,7 @@ def lay_out(table: Table, **lengths: NDArray[np.integer]) -> None:
 
 
 def check_bandwidth(values: ArrayLike, n_dims: int) -> Floats:
-    """Return ``values`` as float64 of shape (..., n_dims), or raise unless all are positive and
-    finite."""
+    """Return ``values`` as float64 of shape (..., n_dims); raise unless positive and finite."""
     array = np.ascontiguousarray(values, dtype=np.float64)
     _check_shape(array, n_dims, "bandwidth")
     if not (np.isfinite(array) & (array > 0)).all():
@@ -445,8 +451,7 @@ def check_bandwidth(values: ArrayLike, n_dims: int) -> Floats:
 
 
 def check_latency(values: ArrayLike, n_dims: int) -> Longs:
-    """Return ``values`` as int64 picoseconds of shape (..., n_dims), or raise if any is
-    negative."""
+    """Return ``values`` as int64 picoseconds of shape (..., n_dims); raise if any is negative."""
     array = np.ascontiguousarray(values, dtype=np.int64)
     _check_shape(array, n_dims, "latency")
     if (array < 0).any():

@@ -170,10 +170,10 @@ def _steps(steps: list[Step]) -> p.Table:
 def _felt(nodes: Nodes, forms: list[Form]) -> NDArray[np.int8]:
     """Return the lookahead of each node by itself.
 
-    Receives and collectives of several classes wait for other classes.  A collective of one rank
-    ends at once, whatever follows.  The end of a send is felt by its receiver, and all of it by
-    others who send to where it enters that (see engine.kernels.phase.ports).  An access that
-    shares its servers with other classes is felt by them from beginning to end.
+    Receives and collectives of several classes wait for other classes. A collective of one rank
+    ends at once. The end of a send affects its receiver, and all of it affects other senders to the
+    same entrance (see engine.kernels.phase.ports). An access that shares its servers with other
+    classes affects them from beginning to end.
     """
     felt = nodes.column("felt").astype(np.int8)
     felt[_crowded(nodes, forms)] = p.Lookahead.NONE
@@ -207,8 +207,7 @@ def _crowded(nodes: Nodes, forms: list[Form]) -> NDArray[np.int64]:
 
 
 def lookahead(felt: NDArray[np.int8], following: Following) -> NDArray[np.int8]:
-    """Return the lookahead of each node (see engine.kernels.phase.kernel), given its own in
-    ``felt``.
+    """Return the lookahead of each node, given its own in ``felt``.
 
     The end of a node also affects the nodes that it lets start, and the end of a class's last node
     the whole run.

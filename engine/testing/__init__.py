@@ -1,8 +1,7 @@
-"""Self-checks: whoever writes a block, an algorithm, a generator, a transport, a memory or a model
-runs them, and so do our tests.
+"""Self-checks for authors of blocks, algorithms, generators, transports, memories and models.
 
-Each holds an object against what it says of itself and against the other fidelities, and raises
-:class:`DimsweepError` with what was found wrong, in one sentence each.
+Each compares an object with its own description and across fidelities, and raises
+:class:`DimsweepError` with one sentence for each finding. Our tests run them, too.
 """
 
 from dimsweep.engine.testing.algorithm import check_algorithm

@@ -1,4 +1,4 @@
-"""What self-checks share: findings, and whether the fidelities agree on one collective."""
+"""Shared parts of the self-checks: findings, and the agreement of fidelities on a collective."""
 
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
@@ -20,7 +20,7 @@ _MOST = 5  # findings that are told: the first ones are the causes of the rest
 
 
 def faults_of_copies(thing: object) -> Iterator[str]:
-    """Yield a fault if a copy of a thing differs from it."""
+    """Yield a fault if a copy of an object differs from it."""
     if deepcopy(thing) != thing:
         yield "a copy of it, which another process gets, is not equal to it"
 
@@ -44,7 +44,7 @@ PACKETS = (1.0, 1.25)
 
 
 class Case(NamedTuple):
-    """All groups of ``p`` NPUs, ``stride`` apart, of a ``block`` of ``n`` run a collective."""
+    """A collective of all groups of ``p`` NPUs, ``stride`` apart, of a ``block`` of ``n``."""
 
     block: Block
     n: int
@@ -60,11 +60,11 @@ class Case(NamedTuple):
 
     @property
     def label(self) -> str:
+        """Name of the block with its size."""
         return self.block.label(self.n)
 
     def time(self, fidelity: Fidelity) -> int:
-        """Return the picoseconds of the case. Raises :class:`DimsweepError` as :func:`simulate`
-        does."""
+        """Return the picoseconds of the case. Raises :class:`DimsweepError` as :func:`simulate`."""
         topology = topology_of(self.block, self.n)
         model = CollectiveModel(
             chunks=1, algorithms=(self.algorithm,), all_to_all=(self.all_to_all,)
@@ -92,8 +92,8 @@ def groups_of(n: int) -> list[tuple[int, int]]:
 def disagreements(case: Case) -> Iterator[str]:
     """Yield the differences between the fidelities.
 
-    Phases take as long as messages or as flows do: on shared links whole messages wait for one
-    another, flows do not. No fidelity is faster than phases.
+    Phases take as long as messages or as flows: on shared links messages wait for one another,
+    flows do not. No fidelity is faster than phases.
     """
     by_phase = case.time(Fidelity.PHASE)
     others = {Fidelity.MESSAGE: case.time(Fidelity.MESSAGE)}
@@ -109,7 +109,7 @@ def disagreements(case: Case) -> Iterator[str]:
 
 
 def _by_switches(case: Case) -> bool:
-    """Return whether switches reduce, whose messages only links carry one by one."""
+    """Return whether switches reduce; only links carry their messages."""
     algorithm = algorithm_of_phase(case.kind, case.block, case.algorithm, case.all_to_all)
     return isinstance(algorithm.rounds(case.kind, case.p, circle=False), SwitchRounds)
 

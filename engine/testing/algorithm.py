@@ -46,10 +46,10 @@ def sent(members: Members) -> Iterator[tuple[int, int, RoundMessage]]:
 
 
 class Walk:
-    """Works through a phase as soon as messages allow, on what members know.
+    """Execution of a phase as soon as messages allow, tracking the knowledge of members.
 
-    ``known[member, strand]`` is who has contributed to what the member holds.  A message carries
-    all that its sender knows, and comes behind those that the sender sent before it.
+    ``known[member, strand]`` is the set of contributors to the member's data. A message carries the
+    knowledge of its sender, in the order of sending.
     """
 
     def __init__(self, members: Members) -> None:
@@ -61,7 +61,7 @@ class Walk:
             pass
 
     def _advance(self, member: int, number: int) -> bool:
-        """Advance a strand by a round, if all messages that it waits for have arrived."""
+        """Advance a strand by a round if all its messages have arrived."""
         strand, at = self.members[member][number], self._next_round[member, number]
         if at == len(strand):
             return False
@@ -78,7 +78,7 @@ class Walk:
 
     @property
     def finished(self) -> bool:
-        """Whether no strand waits any more."""
+        """Whether no strand is waiting."""
         return all(self._next_round[i, k] == len(self.members[i][k]) for i, k in self.known)
 
 
@@ -163,8 +163,7 @@ def _faults_on_link(
 
 
 def _times(case: Case, network: Network, ranks: range) -> Iterator[str]:
-    """Yield a fault if a fidelity beats the narrowest cut, or if packets are much slower than
-    flows."""
+    """Yield a fault if a fidelity beats the narrowest cut, or packets are far slower than flows."""
     least = cut_bound(network, ranks, case.kind).picoseconds(SHARD * case.p)
     by_flow = case.time(Fidelity.FLOW)
     for fidelity, time in (
@@ -189,21 +188,21 @@ _LARGEST = 17  # members: a power of two, its neighbours, and what no power of t
 def check_algorithm(
     algorithm: Algorithm, blocks: Iterable[Block] = (), sizes: Iterable[int] = _SIZES
 ) -> None:
-    """Hold a registered algorithm against what collectives are and against all fidelities.
+    """Check a registered algorithm against the definition of collectives and all fidelities.
 
-    For each kind of collective that it can do, by 2 to 17 members: every message that is sent is
-    received, nobody waits for ever, everybody hears of all others, all contributions are added up,
-    no fewer bytes are sent than any algorithm needs (Chan et al., "Collective communication:
-    theory, practice, and experience", 2007; switches that reduce may halve an all-reduce's), and
-    ``steps``, ``rounds`` and ``n_messages`` say the same.  Then all groups of a dimension of each
-    of ``sizes`` NPUs run it on each of ``blocks`` (none given: all registered ones that it runs
-    on): phases, messages, flows and packets agree on the time.  Members and sizes that the
-    algorithm refuses are passed over.
+    For each kind of collective that it supports, by 2 to 17 members: every message sent is
+    received, no member waits for ever, every member receives from all others, all contributions are
+    added up, no fewer bytes are sent than any algorithm needs (Chan et al., "Collective
+    communication: theory, practice, and experience", 2007; switches that reduce may halve an
+    all-reduce's), and ``steps``, ``rounds`` and ``n_messages`` agree. Then all groups of a
+    dimension of each of ``sizes`` NPUs run it on each of ``blocks`` (default: all registered blocks
+    on which it runs): phases, messages, flows and packets agree on the time. Members and sizes that
+    the algorithm refuses are skipped.
 
-    One that goes by links runs on the wires of each block: its ways are there, and neither messages
-    nor flows are faster than the narrowest cut.
+    An algorithm that needs a network runs on the wires of each block: its routes exist, and neither
+    messages nor flows are faster than the narrowest cut.
 
-    Raises :class:`DimsweepError` that says what does not hold.
+    Raises :class:`DimsweepError` with the violations.
     """
     raise_findings(_findings(algorithm, tuple(blocks), tuple(sizes)), f"algorithm {algorithm.name}")
 

@@ -107,8 +107,7 @@ def _wires(block: Block, n: int, graph: nx.DiGraph) -> Iterator[str]:
 
 
 def _cut(block: Block, n: int, graph: nx.DiGraph) -> Iterator[str]:
-    """Yield a fault if ``cut`` differs from the capacity between the worst halves of a
-    small block."""
+    """Yield a fault if ``cut`` differs from the capacity between the worst halves of a block."""
     if n > _HALVED or n % 2:
         return
     # Of switches, what an NPU sends and receives is the limit: they are no bottleneck themselves.
@@ -138,15 +137,15 @@ _BYTES = 1_000_000.0
 
 
 def check_generator(generator: Generator) -> None:
-    """Hold a generator with its parameters against the network that it makes.
+    """Check a generator with its parameters against the network that it makes.
 
-    It makes the same one again, and so does a copy of it, as another process gets one; what is
-    written of it is read as the same.  Each cable is as wide and as long both ways, and each switch
-    joins something; that ports suffice, and that all NPUs reach each other, :class:`Network`
-    checks.  Up to 64 NPUs are simulated: no all-gather and no all-to-all is faster than the cuts
-    allow, and a message alone takes as long by messages as by flows.
+    It makes the same network again, as does a copy of it; the network is equal after writing and
+    reading. Each cable is as wide and as long both ways, and each switch has several cables;
+    :class:`Network` checks ports and that all NPUs reach each other. Networks of up to 64 NPUs are
+    simulated: no all-gather or all-to-all is faster than the cuts allow, and a single message takes
+    as long by messages as by flows.
 
-    Raises :class:`DimsweepError` that says what does not hold.
+    Raises :class:`DimsweepError` with the violations.
     """
     raise_findings(_findings_of_generator(generator), f"generator {generator.kind}")
 

@@ -176,13 +176,13 @@ _ROUNDING_OF_PHASES = 1e-4  # of the time
 
 
 def check_order(name: str) -> None:
-    """Hold a registered order of dimensions against what all of them must be.
+    """Check a registered order of dimensions against the requirements of all orders.
 
     Over three dimensions, at three splits of bandwidth, for each kind of collective that has an
-    order: each chunk visits each dimension once, and an all-reduce comes back the way that it
-    went; the whole takes as long by phases as by messages.
+    order: each chunk visits each dimension once, an all-reduce returns on the reverse path, and the
+    collective takes as long by phases as by messages.
 
-    Raises :class:`DimsweepError` that says what does not hold.
+    Raises :class:`DimsweepError` with the violations.
     """
     named: Any = name  # a member, as its number is
     raise_findings(_findings_of_order(DimensionOrder(named)), f"order {name}")

@@ -28,7 +28,7 @@ _SWITCH, _FAR, _BETWEEN = 99, 98, (97, 96, 95)
 
 
 class Star(NamedTuple):
-    """Hosts around a switch, the last of which receives; bits a second, ticks and bytes.
+    """Hosts around a switch, of which the last receives; bits a second, ticks and bytes.
 
     With ``forks`` the receiver is behind a separate switch, to which three others lead.
     """
@@ -84,16 +84,15 @@ class Star(NamedTuple):
 
 
 def check_transport(name: str) -> None:
-    """Hold a registered transport against what all of them must be able to.
+    """Check a registered transport against the requirements of all transports.
 
-    A flow alone has 0.9 of its line's rate at least, and is no faster than its packets one after
+    A single flow has at least 0.9 of its line's rate, and is no faster than its packets one after
     another; the slower of two long flows sends ``fairness`` of the faster one's bytes; an incast
-    ends and brings every byte once, with pauses (if switches need not trim for the transport), and
-    whatever is dropped or trimmed where it sends again; the same flows end at the same time when
-    they are simulated again; and some other value
-    of every key makes some flow end at another time.
+    ends and delivers every byte once, with pauses (unless the transport needs trimming), and with
+    drops or trims if it retransmits; the same flows end at the same times in a second simulation;
+    and some other value of every key changes the end of some flow.
 
-    Raises :class:`DimsweepError` that says what does not hold.
+    Raises :class:`DimsweepError` with the violations.
     """
     raise_findings(_findings(build_transport(name)), f"transport {name}")
 
@@ -191,7 +190,7 @@ def others(value: Any) -> Iterator[Any]:
 
 
 def _situations(transport: Transport) -> Iterator[tuple[Star, list[Flow]]]:
-    """Yield flows that share a port, and in the end have it alone.
+    """Yield flows that share a port, of which the last has it alone.
 
     Transports that retransmit also lose whole windows, and run over a long distance.
     """
@@ -212,7 +211,7 @@ def _situations(transport: Transport) -> Iterator[tuple[Star, list[Flow]]]:
 
 
 def _trimmed_situations() -> Iterator[tuple[Star, list[Flow]]]:
-    """Yield several ways, some of them full, and an incast whose headers are dropped, too."""
+    """Yield flows on several routes, some congested, and an incast whose headers are dropped."""
     star = Star(5, buffer=200_000, pauses=False, forks=True)
     yield star, [star.flow(host, _MB) for host in range(4)]
     star = Star(13, buffer=4_000, pauses=False)

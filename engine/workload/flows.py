@@ -1,4 +1,4 @@
-"""Lists of flows, as packet simulators take them: who sends how much to whom, from when on."""
+"""Workloads from lists of flows (sender, receiver, bytes, start), as packet simulators use them."""
 
 import math
 from collections.abc import Sequence
@@ -15,11 +15,7 @@ FLOW, ARRIVAL = "flow", "arrival"  # the names of operators that send and receiv
 
 
 class ListedFlow(NamedTuple):
-    """``n_bytes`` from one host to another.
-
-    The flow starts at ``start`` (ps), or, if there are any, when all flows ``after`` (places in the
-    list) have ended.  ``where`` is its file and line.
-    """
+    """A flow of ``n_bytes`` from one host to another."""
 
     source: int
     target: int
@@ -30,10 +26,7 @@ class ListedFlow(NamedTuple):
 
 
 class FlowList(NamedTuple):
-    """The flows of a file; ``n_hosts``: the number of hosts, if the file has it.
-
-    ``is_by_node``: hosts have the numbers of nodes in a topology file, switches included.
-    """
+    """The flows of a file."""
 
     flows: tuple[ListedFlow, ...]
     n_hosts: int | None = None
@@ -44,9 +37,10 @@ def flows_workload(flows: Sequence[ListedFlow], sizes: Sequence[int], name: str)
     """Return the workload of flows between the ranks of a topology of ``sizes``.
 
     Time counts from the first start of a flow.  All flows of a rank share its links.  A flow that
-    starts after another one must begin at one of its ends.  Raises :class:`DimsweepError` naming
-    the flow's line for one that does not, for ranks that do not exist, and for flows that wait for
-    one another in a circle.
+    starts after another flow must have an end in common with it.
+
+    Raises :class:`DimsweepError` with the flow's line for a flow without a common end, for missing
+    ranks, and for flows that wait for one another in a circle.
     """
     n = math.prod(sizes)
     for flow in flows:
@@ -78,7 +72,7 @@ def _check_ends(flow: ListedFlow, flows: Sequence[ListedFlow]) -> None:
 
 
 def _in_order(flows: Sequence[ListedFlow]) -> list[int]:
-    """Return the flows with a start by time, then each other one behind those it waits for."""
+    """Return the timed flows by their start, then each other flow after the flows it waits for."""
     waits = {number: flow.after for number, flow in enumerate(flows) if flow.after}
     try:
         after = [number for number in TopologicalSorter(waits).static_order() if number in waits]
@@ -91,8 +85,6 @@ def _in_order(flows: Sequence[ListedFlow]) -> list[int]:
 
 
 class _Rank:
-    """The operators of a rank: receives, waits for the starts of flows, and sends."""
-
     def __init__(self) -> None:
         self.builder = GraphBuilder()
         self._ends: dict[int, int] = {}  # the operator that ends each flow here, by its number
@@ -100,11 +92,10 @@ class _Rank:
         self._waited: tuple[int, ...] = ()  # the operator that ends at the time of the clock
 
     def receive(self, number: int, receive: Receive) -> None:
-        """Add a flow that arrives."""
         self._ends[number] = self.builder.add(ARRIVAL, receive)
 
     def send(self, number: int, flow: ListedFlow, offset: tuple[int, ...]) -> None:
-        """Add a flow that is sent, on a stream of its own: flows do not wait for one another."""
+        """Send on a separate stream: flows do not wait for one another."""
         after = tuple(self._ends[before] for before in flow.after)
         if not after:
             if flow.start > self._clock:

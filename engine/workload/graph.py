@@ -1,4 +1,4 @@
-"""What runs: operator graphs, one for each kind of rank, and the process groups they use."""
+"""Operator graphs, one for each kind of rank, and the process groups that they use."""
 
 import bisect
 import itertools
@@ -25,12 +25,7 @@ from dimsweep.engine.units import MAX_PICOSECONDS
 
 @dataclass(frozen=True)
 class Amount:
-    """``samples`` (sequences, images ...) of an iteration, its ``tokens`` (0 where samples have
-    none), and the ``flops`` of the model for them: those of its matrix products and attention, once
-    forward and twice backward, without what is computed again; of these ``narrow`` by precision,
-    where linear layers have a narrower one than the rest.  ``accuracy``: the share of samples
-    that a trained network tells rightly, where that was looked at.  ``state``: the bytes of a
-    checkpoint, where that is known: what all NPUs together cannot compute anew."""
+    """The work of one iteration, from which throughput and utilisation follow."""
 
     samples: float
     tokens: float
@@ -48,13 +43,7 @@ IDLE = 0.15
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes on one rank of pipeline stage ``stage``, at the iteration's peak.
-
-    ``transient`` is what lives only while a block runs: activations computed again, and weights
-    that ZeRO-3 has gathered.  ``peak`` says when.  ``remote`` is what it keeps in remote memory.
-    ``buffers`` are those of the training framework that take no room of activations.  ``stages``
-    has those of all stages, of which this one is the fullest; none: there is one stage.
-    """
+    """Memory in bytes of one rank of a pipeline stage, at the iteration's peak."""
 
     stage: int
     weights: float
@@ -69,28 +58,27 @@ class Footprint:
 
     @property
     def total(self) -> float:
+        """Bytes of NPU memory in use at the peak."""
         kept = self.weights + self.gradients + self.optimizer + self.buffers
         return kept + self.activations + self.transient
 
     @property
     def reserved(self) -> float:
-        """Bytes that PyTorch's cache may reserve to hold them, what it has idle among them."""
+        """Bytes that PyTorch's cache may reserve for :attr:`total`, idle pieces included."""
         return self.total / (1 - IDLE)
 
 
 def fullest(stages: Sequence[Footprint]) -> Footprint:
-    """The footprint of the fullest of all stages."""
+    """Return the footprint of the fullest stage, with the footprints of all stages."""
     most = max(stages, key=lambda each: each.total)
     return replace(most, stages=tuple(stages)) if len(stages) > 1 else most
 
 
 class MatMul(NamedTuple):
-    """``products`` of an ``m`` x ``k`` by a ``k`` x ``n`` matrix; the first one may lie in memory
-    ``transposed``, as the gradients of weights read what the forward pass kept.  They run at once,
-    unless they come ``apart``, one after another.
+    """``products`` products of an ``m`` x ``k`` by a ``k`` x ``n`` matrix.
 
-    Of experts, among which tokens are shared out, there may be 1.75 in expectation, and 4.57 rows
-    of each in the mean; all rows together are ``products`` times ``m``.
+    Experts share the tokens, so their number and their rows may be means: 1.75 products of 4.57
+    rows. All rows together are ``products`` times ``m``.
     """
 
     products: float
@@ -102,7 +90,7 @@ class MatMul(NamedTuple):
 
     @property
     def flops(self) -> float:
-        """A multiply-add is two operations."""
+        """Number of operations; a multiply-add counts as two."""
         return 2.0 * self.products * self.m * self.k * self.n
 
 
@@ -110,9 +98,7 @@ ATTENTION_BACKWARD = 2.5  # its gradients' FLOPs: five products, scores again, t
 
 
 class Attention(NamedTuple):
-    """Fused attention of ``heads`` heads (of all sequences together), each of ``size`` features,
-    from ``rows`` queries to ``columns`` keys; ``backward`` for its gradients.  Heads of which there
-    is a part are in the mean."""
+    """Fused attention of ``heads`` heads, from ``rows`` queries to ``columns`` keys."""
 
     heads: float
     rows: int
@@ -123,11 +109,10 @@ class Attention(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """What an NPU launches at once: FLOPs, bytes to and from its memory, and their shape if it is
-    a matrix product (of which fused attention has several).  Measured durations are looked up by
-    ``name``; ``precision`` is that of the factors, where it is narrower than the rest's.  One that
-    is not ``launched`` is a part of a neighbour, whose launch counts for both.  The host waits for
-    one that is ``awaited`` before it issues more."""
+    """One launch on an NPU: its FLOPs, its memory traffic, and its shape if it is a matrix product.
+
+    Measured durations are looked up by ``name``.
+    """
 
     name: str
     flops: float
@@ -141,12 +126,10 @@ class Kernel(NamedTuple):
 
 @dataclass(frozen=True)
 class Compute:
-    """Work on the NPU: ``duration`` (ps) where it was measured, else FLOPs and bytes (roofline),
-    or ``kernels`` that run one after another.
+    """Work on the NPU, or on its host.
 
-    What is ``on_host`` is the host's work, which does one operator at a time beside the NPU, or one
-    on each ``stream`` (a thread or core); it needs a ``duration``, since no roofline is known of a
-    host.
+    The time is ``duration`` if given; else it follows from FLOPs and bytes (roofline), or from
+    ``kernels`` that run one after another.  Work ``on_host`` needs a duration.
     """
 
     flops: float = 0.0
@@ -159,14 +142,13 @@ class Compute:
 
 @dataclass(frozen=True)
 class Access:
-    """Load from, or ``store`` to, the NPU's remote memory; accesses go one after another, beside
-    computation and communication.
+    """A load from the NPU's remote memory, or a store to it.
 
-    With a ``group`` the memory's switches gather what its members load, or reduce what they store:
-    each member owns ``n_bytes`` there, and gets, or gives, as many for every member.  If it is
-    ``shared``, all of them load the same ``n_bytes``, or theirs are summed up: the I/O controllers
-    of an interconnect send them to the group once, or take the sum; any other memory serves each
-    member.
+    An NPU makes one access at a time, concurrently with computation and communication. With a
+    ``group``, the memory's switches gather the loads of its members, or reduce their stores: each
+    member owns ``n_bytes`` there, and receives or sends ``n_bytes`` for every member. If the access
+    is ``shared``, all members load the same ``n_bytes``, or their stores are summed up. The I/O
+    controllers of an interconnect send shared bytes once; any other memory serves each member.
     """
 
     n_bytes: float
@@ -177,13 +159,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Collective:
-    """A collective over the rank's group called ``group``.
-
-    ``n_bytes`` is what each member holds on entry: the whole vector for all-reduce, reduce-scatter
-    and all-to-all, the own shard for all-gather.  ``stream`` is the communication stream it runs
-    on (one operation at a time each); the group's name unless given.  A higher ``priority`` goes
-    first under ``queue: priority``.
-    """
+    """A collective over the rank's group called ``group``."""
 
     kind: CollectiveKind
     n_bytes: float
@@ -207,7 +183,7 @@ class Send:
 
 @dataclass(frozen=True)
 class Receive:
-    """Receive what the rank at ``offset`` sends with the same tag; it needs no stream."""
+    """Receive the message that the rank at ``offset`` sends with the same tag; uses no stream."""
 
     offset: tuple[int, ...]
     tag: int = 0
@@ -226,12 +202,13 @@ class Operator:
 
 
 class GraphBuilder:
-    """Builds one rank's operators; each method returns the new operator's index."""
+    """Builder of one rank's operators."""
 
     def __init__(self) -> None:
         self.operators: list[Operator] = []
 
     def add(self, name: str, work: Work, after: Iterable[int] = ()) -> int:
+        """Add an operator that waits for the operators ``after``, and return its index."""
         before = tuple(after)
         if len(before) > 1:
             before = tuple(sorted(set(before)))
@@ -239,16 +216,14 @@ class GraphBuilder:
         return len(self.operators) - 1
 
     def build(self) -> tuple[Operator, ...]:
+        """Return the operators that were added."""
         return tuple(self.operators)
 
 
 class Stamp(NamedTuple):
-    """``operators`` at the places of a graph from ``start`` on, their names behind ``prefix``.
+    """``operators`` placed into a graph at ``start``; their names begin with ``prefix``.
 
-    What they wait for counts from ``start``.  ``outside`` has, by number, those that wait for
-    operators before ``start`` as well, and for which ones of the graph.  A ``number``, such as that
-    of a micro-batch, stands for ``{}`` in the prefix, and adds ``tags`` to the tags of messages
-    each.
+    Their dependencies count from ``start``.
     """
 
     operators: tuple[Operator, ...]
@@ -259,11 +234,11 @@ class Stamp(NamedTuple):
     tags: int = 0
 
     def name(self, place: int) -> str:
-        """The name of one of its operators in the graph."""
+        """Return the name of the operator at ``place`` of the stamp."""
         return self.prefix.replace("{}", str(self.number)) + self.operators[place].name
 
     def at(self, place: int) -> Operator:
-        """One of its operators, as it is in the graph."""
+        """Return the operator at ``place`` of the stamp, as it is in the graph."""
         operator, outside = self.operators[place], dict(self.outside).get(place, ())
         after = (*outside, *(self.start + before for before in operator.after))
         work = operator.work
@@ -272,7 +247,7 @@ class Stamp(NamedTuple):
         return Operator(self.name(place), work, after)
 
     def again(self, places: int, numbers: int) -> "Stamp":
-        """The same so many places, and numbers, further on."""
+        """Return the stamp moved on by ``places`` operators and ``numbers`` micro-batches."""
         outside = ((i, tuple(b + places for b in before)) for i, before in self.outside)
         return self._replace(
             start=self.start + places, outside=tuple(outside), number=self.number + numbers
@@ -280,8 +255,10 @@ class Stamp(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A part of a graph: its ``stamps``, one behind the other, so many ``times`` in a row.  Each
-    time numbers go on by ``step``, and all that its operators wait for is as far behind."""
+    """A part of a graph: ``stamps`` one after another, repeated ``times`` times.
+
+    In each repetition the numbers of stamps grow by ``step``, and all dependencies move on with it.
+    """
 
     stamps: tuple[Stamp, ...]
     times: int = 1
@@ -289,17 +266,17 @@ class Section(NamedTuple):
 
     @property
     def start(self) -> int:
-        """Its first place in the graph."""
+        """Place of its first operator in the graph."""
         return self.stamps[0].start
 
     @property
     def every(self) -> int:
-        """How many operators the section has each time that it runs."""
+        """Number of operators in one repetition."""
         last = self.stamps[-1]
         return last.start + len(last.operators) - self.start
 
     def at(self, place: int) -> Operator:
-        """The graph's operator at one of the section's places."""
+        """Return the operator at ``place`` of the graph, which is in this section."""
         time, inside = divmod(place - self.start, self.every)
         first = self.start + inside
         stamp = self.stamps[bisect.bisect(self.stamps, first, key=lambda each: each.start) - 1]
@@ -307,12 +284,12 @@ class Section(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The place behind its last one."""
+        """Place after its last operator."""
         return self.start + self.times * self.every
 
 
 class StampedGraph(Sequence[Operator]):
-    """A graph that repeats itself: what its stamps share is kept, checked and lowered once."""
+    """A graph of repeated sections: operators that stamps share are stored and lowered once."""
 
     def __init__(self, sections: Iterable[Section]) -> None:
         self.sections = tuple(section for section in sections if section.stamps)
@@ -343,28 +320,23 @@ Graph = Sequence[Operator]
 
 
 def sections_of(graph: Graph) -> tuple[Section, ...]:
-    """The sections of a graph that repeats itself; any other graph is one of its own."""
+    """Return the sections of a graph; a graph without repetitions is one section."""
     sections = graph.sections if isinstance(graph, StampedGraph) else ()
     return sections or (Section((Stamp(tuple(graph)),)),)
 
 
 def stamps_of(graph: Graph) -> Iterator[Stamp]:
-    """The stamps of a graph, of those that repeat themselves the first ones."""
+    """Return the stamps of a graph, from the first repetition of each section."""
     return itertools.chain.from_iterable(section.stamps for section in sections_of(graph))
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Operator graphs and who runs them.
+    """Operator graphs, their process groups, and which rank runs which graph.
 
-    Who runs which graph: with ``stages``, a group's name, the group's first member runs graph 0,
-    the next one graph 1, and so on (members in the order of their ranks); or ``graph_of_rank``
-    (shape (N,), int) says it of each rank; without either all run graph 0.  A million NPUs in
-    stages, or all alike, cost no more than a thousand.  ``footprint``: what the fullest rank must
-    hold, where that is known; ``amount``: what an iteration gets done.  ``in_order``: of the
-    operators that are ready, a stream starts the one that stands first in its graph, as ranks that
-    replay a trace do; else the one that became ready first.  ``shares_ports``: the messages of a
-    rank leave its port at once and share its links, as flows do; else one after another.
+    With ``stages``, the name of a group, its i-th member runs graph i (members in the order of
+    their ranks). With ``graph_of_rank`` (shape (N,)), each rank has its own entry. Without either,
+    all ranks run graph 0. A million NPUs in stages cost no more than a thousand.
     """
 
     graphs: tuple[Graph, ...]
@@ -379,16 +351,16 @@ class Workload:
 
     @classmethod
     def of_one(cls, work: Work, group: Group) -> "Workload":
-        """Each rank has one operator; its ``group``, if it has any, is called ``all``."""
+        """Return a workload in which each rank has one operator; its group is called ``all``."""
         return cls(((Operator("one", work),),), {"all": group})
 
     @property
     def state(self) -> float:
-        """The bytes of a checkpoint; 0 where nobody knows how many."""
+        """Bytes of a checkpoint; 0 if unknown."""
         return 0.0 if self.amount is None else self.amount.state
 
     def templates(self) -> list[Stamp]:
-        """The first stamp of all that have the same operators."""
+        """Return one stamp for each distinct tuple of operators."""
         found: dict[int, Stamp] = {}
         for stamp in itertools.chain.from_iterable(map(stamps_of, self.graphs)):
             found.setdefault(id(stamp.operators), stamp)
@@ -396,7 +368,7 @@ class Workload:
 
     @cached_property
     def is_sorted(self) -> bool:
-        """Whether every operator waits only for some that stand before it in its graph."""
+        """Whether every operator waits only for operators before it in its graph."""
         return all(
             before < place
             for stamp in self.templates()
@@ -405,7 +377,7 @@ class Workload:
         )
 
     def works(self) -> list[Work]:
-        """All works that operators share, in the order in which they first come."""
+        """Return the distinct works of all operators, in the order of their first use."""
         operators = itertools.chain.from_iterable(stamp.operators for stamp in self.templates())
         return list({id(operator.work): operator.work for operator in operators}.values())
 
@@ -517,8 +489,10 @@ def _check_work(name: str, work: Work, groups: dict[str, Group], sizes: tuple[in
 def runners_along(
     workload: Workload, sizes: Sequence[int], graph: int, dim: int
 ) -> NDArray[np.bool_]:
-    """Which ranks of each :func:`line` of a dimension run a graph, shape (lines, n); lines with the
-    same ones once."""
+    """Return which ranks of each :func:`line` of a dimension run a graph, shape (lines, n).
+
+    Equal lines are returned once.
+    """
     n = sizes[dim]
     if workload.stages is not None:
         stages = workload.groups[workload.stages]
@@ -534,7 +508,7 @@ def runners_along(
 
 
 def graph_by_rank(workload: Workload, sizes: tuple[int, ...]) -> NDArray[np.int64]:
-    """The number of the graph that each rank runs, shape (N,)."""
+    """Return the number of the graph that each rank runs, shape (N,)."""
     if workload.stages is not None:
         return member_numbers(workload.groups[workload.stages], all_coordinates(sizes))
     if workload.graph_of_rank is not None:

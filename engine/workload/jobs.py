@@ -1,7 +1,7 @@
-"""Several jobs on one network: one workload whose process groups never meet.
+"""Several jobs on one network, as one workload whose process groups do not overlap.
 
-Each job has ranks, groups and graphs of its own, so whoever simulates the whole knows of no jobs:
-they only share links.
+Each job has its own ranks, groups and graphs.  The simulator does not distinguish jobs: they only
+share links.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ from dimsweep.engine.workload.graph import (
 
 
 class Job(NamedTuple):
-    """A workload, and the topology that it was planned for: who communicates with whom."""
+    """A workload and the topology that it was planned for."""
 
     workload: Workload
     topology: Topology
@@ -40,14 +40,14 @@ class Job(NamedTuple):
 
 @dataclass(frozen=True)
 class Jobs:
-    """Jobs as one workload on one topology, and the ``ranks`` of each by its name."""
+    """Jobs as one workload on one topology, and the ``ranks`` of each job by its name."""
 
     workload: Workload
     topology: Topology
     ranks: Mapping[str, range]
 
     def alone(self, name: str) -> Workload:
-        """The same with this job only: all other ranks have nothing to do."""
+        """Return the workload with one job; the ranks of all other jobs are idle."""
         whole, own = self.workload, self.ranks[name]
         assert whole.graph_of_rank is not None
         of_rank = np.full(len(whole.graph_of_rank), len(whole.graphs))
@@ -56,13 +56,14 @@ class Jobs:
 
 
 def together(jobs: Mapping[str, Job]) -> Jobs:
-    """All ``jobs`` at once, in this order; each begins an iteration when the others do.
+    """Return all ``jobs`` as one workload, with ranks in this order.
 
-    Their topologies differ in the size of the outermost dimension only, which is a Switch: the
-    whole has as many as all of them.  A group of a job is called ``job: group``.  Raises
-    :class:`DimsweepError` naming the job for another topology, and where the sizes of that
-    dimension are no multiples of each other from the first job to the last, or messages pass round
-    it.
+    The outermost dimension of each topology must be a Switch; only its size may differ. The
+    combined dimension has the sum of the sizes. Groups are renamed to ``job: group``.
+
+    Raises :class:`DimsweepError` with the name of a job whose topology differs otherwise, whose
+    outermost size does not divide the ranks before it and in total, or whose messages wrap around
+    the outermost dimension.
     """
     if not jobs:
         raise DimsweepError("there is no job", where="jobs")
@@ -94,7 +95,7 @@ def together(jobs: Mapping[str, Job]) -> Jobs:
 
 
 def _check(name: str, topology: Topology, first: Topology, start: int, n: int) -> None:
-    """Whether the groups of a job tile the whole, and are its own."""
+    """Check that the groups of a job tile the combined topology."""
     size = topology.sizes[-1]
     what, hint = "", f"such as {first.name}"
     if topology.dims[:-1] != first.dims[:-1] or topology.dims[-1] != replace(
@@ -111,7 +112,7 @@ def _check(name: str, topology: Topology, first: Topology, start: int, n: int) -
 
 
 def _check_messages(name: str, workload: Workload, sizes: tuple[int, ...]) -> None:
-    """Whether no message passes round the outermost dimension, which in the whole is longer."""
+    """Check that no message wraps around the outermost dimension, which is longer for all jobs."""
     outer = all_coordinates(sizes)[:, -1]
     graph = graph_by_rank(workload, sizes)
     for number, own in enumerate(workload.graphs):
@@ -144,7 +145,7 @@ def _in_order(jobs: Mapping[str, Job]) -> bool:
 
 
 class _Renamed:
-    """Graphs of a job, with its name before those of its groups; what they share stays shared."""
+    """Put the name of a job in front of the names of its groups; shared objects stay shared."""
 
     def __init__(self, job: str) -> None:
         self._job = job
@@ -153,11 +154,9 @@ class _Renamed:
         self._operators: dict[int, tuple[tuple[Operator, ...], tuple[Operator, ...]]] = {}
 
     def group(self, name: str) -> str:
-        """What a group of the job is called among those of all jobs."""
         return f"{self._job}: {name}"
 
     def graph(self, graph: Graph) -> Graph:
-        """A graph of the job, whose operators use the groups of all jobs."""
         return StampedGraph(
             section._replace(
                 stamps=tuple(

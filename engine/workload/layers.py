@@ -22,8 +22,7 @@ class Communication:
 
 @dataclass(frozen=True)
 class Pass:
-    """One of a layer's three passes: compute, for which ``load`` bytes are loaded from the NPU's
-    remote memory before, then perhaps a collective of its result."""
+    """One of a layer's three passes: a load from remote memory, computation, then a collective."""
 
     compute: Compute = field(default_factory=Compute)
     communication: Communication | None = None
@@ -34,11 +33,10 @@ class Pass:
 class Layer:
     """A layer's forward, input-gradient and weight-gradient passes.
 
-    ``again`` is the number of a layer before it: from that one up to it layers run forward again,
-    from a checkpoint, before its own backward pass.  A layer that ``joins`` a later one, as tables
-    of embeddings do, exchanges beside those between: what follows the later one waits for its
-    forward collective, and its input gradients are a collective alone, which begins as soon as the
-    input gradients of the layer that follows the later one are done.
+    A layer that ``joins`` a later layer, such as a table of embeddings, exchanges its output while
+    the layers between run. The layer after the later one waits for this exchange. Its input
+    gradients are exchanged as soon as the input gradients of the layer after the later one are
+    complete.
     """
 
     name: str
@@ -59,14 +57,13 @@ class TrainingLoop(StrEnum):
 def training_iteration(
     layers: Sequence[Layer], loop: TrainingLoop, *, weight_gradients_first: bool = False
 ) -> tuple[Operator, ...]:
-    """One iteration: every layer forward, then every layer backward in reverse.
+    """Return one iteration: every layer forward, then every layer backward in reverse order.
 
-    Under ``no_overlap`` each collective blocks (LIBRA's loop: the time is a plain sum).  Under
-    ``overlap_gradients`` a weight-gradient collective runs while the backward pass goes on, as
-    data-parallel frameworks do; the iteration ends when the last of them has.  A layer's input
-    gradients come before those of its weights, or after them, as in ASTRA-sim 1.0, where their
-    exchange begins earlier.  Where each collective blocks, that order changes nothing, and is the
-    first one.
+    Under ``no_overlap`` each collective blocks, so the time is a plain sum (LIBRA's loop). Under
+    ``overlap_gradients`` the collectives of weight gradients overlap the backward pass, as in
+    data-parallel frameworks; the iteration ends with the last of them. With
+    ``weight_gradients_first`` a layer's weight gradients are computed before its input gradients,
+    as in ASTRA-sim 1.0. This has no effect under ``no_overlap``.
     """
     iteration = _Iteration(layers, loop)
     weight_gradients_first &= loop is TrainingLoop.OVERLAP_GRADIENTS
@@ -83,7 +80,7 @@ def training_iteration(
 
 
 class _Iteration:
-    """The operators so far; each waits for the ``last`` ones that block."""
+    """The operators so far; each new one waits for the ``last`` blocking ones."""
 
     def __init__(self, layers: Sequence[Layer], loop: TrainingLoop) -> None:
         self._layers, self._blocking = layers, loop is TrainingLoop.NO_OVERLAP
@@ -95,7 +92,7 @@ class _Iteration:
         self._last: tuple[int, ...] = ()
 
     def run(self, name: str, part: Pass, *, blocks: bool = True) -> tuple[int, ...]:
-        """Add a pass; returns its collective, if it has one."""
+        """Add a pass and return its collective, if any."""
         if part.load:
             self._last = (self.builder.add(f"{name} load", Access(part.load), self._last),)
         if part.compute != Compute(duration=0) and part.compute != Compute():
@@ -110,7 +107,6 @@ class _Iteration:
         return done
 
     def forward(self) -> None:
-        """Add the forward pass."""
         awaited: dict[int, tuple[int, ...]] = {}  # collectives, by the layer that they join
         for number, layer in enumerate(self._layers):
             name = f"{layer.name} forward"
@@ -122,8 +118,7 @@ class _Iteration:
             self._last += awaited.pop(number, ())
 
     def input_gradients(self, number: int) -> None:
-        """Add a layer's pass for the gradients of its input, and begin the exchange of those layers
-        that joined the layer before it."""
+        """Add a layer's input-gradient pass, and exchanges of layers that joined before it."""
         layer = self._layers[number]
         if layer.joins is None:
             self.run(f"{layer.name} input_grad", layer.input_grad)
@@ -132,7 +127,6 @@ class _Iteration:
             self.run(f"{joining.name} input_grad", exchange, blocks=self._blocking)
 
     def weight_gradients(self, number: int) -> None:
-        """Add a layer's pass for the gradients of its weights."""
         layer = self._layers[number]
         self.run(f"{layer.name} weight_grad", layer.weight_grad, blocks=self._blocking)
 
@@ -146,11 +140,9 @@ class _Iteration:
 
 @dataclass(frozen=True)
 class TransformerSlice:
-    """``layers`` identical transformer blocks of a dense model, tensor-parallel by ``tensor``.
+    """``layers`` identical blocks of a dense transformer, tensor-parallel by ``tensor``.
 
-    ``batch`` sequences of ``sequence`` tokens per NPU group, ``bytes_per_value`` (2 for fp16) for
-    weights, activations and gradients.  Attention is causal: half of the score matrix is computed.
-    ``clock`` (ps) rounds every duration, as inputs in whole nanoseconds do.
+    Attention is causal: half of the score matrix is computed.
     """
 
     hidden: Count
@@ -172,16 +164,16 @@ class TransformerSlice:
 
     @property
     def activation_bytes(self) -> int:
-        """The output of a block for all its tokens: batch x sequence x hidden values."""
+        """Bytes of a block's output for all its tokens: batch x sequence x hidden values."""
         return self.batch * self.sequence * self.hidden * self.bytes_per_value
 
     @property
     def gradient_bytes(self) -> int:
-        """Weight gradients on one NPU: 12 hidden^2 a block (QKV 3, output 1, MLP 8)."""
+        """Bytes of weight gradients on one NPU: 12 hidden^2 a block (QKV 3, output 1, MLP 8)."""
         return self.layers * 12 * self.hidden**2 * self.bytes_per_value // self.tensor
 
     def build(self) -> list[Layer]:
-        """The layers of all blocks; the first carries the data-parallel gradient all-reduce."""
+        """Return the layers of all blocks; the first one all-reduces the gradients."""
         return [layer for index in range(self.layers) for layer in self._block(index)]
 
     def _block(self, index: int) -> Iterator[Layer]:
@@ -232,9 +224,9 @@ class TransformerSlice:
 
 @dataclass(frozen=True)
 class Convolution:
-    """A layer of ``inputs`` x ``outputs`` x ``kernel``^2 weights and three durations in ps.
+    """A layer of ``inputs`` x ``outputs`` x ``kernel``^2 weights with three durations in ps.
 
-    A fully connected layer is one with ``kernel`` 1.
+    A fully connected layer has ``kernel`` 1.
     """
 
     name: str
@@ -247,11 +239,12 @@ class Convolution:
 
     @property
     def weights(self) -> int:
+        """Number of weights."""
         return self.inputs * self.outputs * self.kernel**2
 
 
 def data_parallel(convolutions: Sequence[Convolution], bytes_per_value: int) -> list[Layer]:
-    """Layers whose gradients are all-reduced over ``data`` once, after the backward pass."""
+    """Return layers whose gradients are all-reduced over ``data`` once, after the backward pass."""
     if not convolutions:
         raise DimsweepError("a network without layers", where="layers")
     n_bytes = bytes_per_value * sum(convolution.weights for convolution in convolutions)

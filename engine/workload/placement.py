@@ -1,4 +1,4 @@
-"""Where the axes of a parallel plan lie on the network dimensions."""
+"""Placement of the axes of a parallel plan on the network dimensions."""
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,18 +19,31 @@ def place(
     sizes: Sequence[int],
     known: Collection[str] | None = None,
 ) -> dict[str, Group]:
-    """Process groups for parallel axes, the first axis innermost.
+    """Return process groups for parallel axes, the first axis innermost.
 
-    Each axis is a degree (placed on the innermost room that is left), its size in every dimension,
-    or ``"rest"``, what the others leave.  That lies outside of them wherever it is named, since an
-    override adds its axis behind those of a file; but a pipeline that is named after it lies
-    outermost (Megatron-LM's order, tp-cp-ep-dp-pp), unless only some of the axes are given by their
-    sizes.  Axes may share a dimension: the later one's members lie further apart.
+    Parameters
+    ----------
+    axes
+        For each axis its degree, which is placed on the innermost free room; its size in every
+        dimension; or ``"rest"``, all ranks that the other axes leave.
+    sizes
+        NPUs of each dimension.
+    known
+        The valid names of axes. None: any name is valid.
 
-    ``known`` are the names that an axis may have, where that is known: every axis takes ranks, so a
-    misspelt one would change what is simulated.
-    Raises :class:`DimsweepError` for another name, and :class:`InfeasibleError` when an axis does
-    not divide what is left, or when the axes together do not fill the cluster.
+    Raises
+    ------
+    DimsweepError
+        For an unknown axis or an invalid degree.
+    InfeasibleError
+        If an axis does not divide the room that is left, or the axes do not fill the cluster.
+
+    Notes
+    -----
+    ``"rest"`` is placed outside the other axes wherever it is named, since an override adds its
+    axis after those of a file. A pipeline named after it is outermost (Megatron-LM's order,
+    tp-cp-ep-dp-pp), unless only some axes are given by their sizes. Axes may share a dimension: the
+    members of the later axis are further apart.
     """
     for name in axes:
         if known is not None and name not in known:
@@ -56,9 +69,9 @@ def place(
 
 
 def join(groups: Sequence[Group]) -> Group:
-    """The group of all members of several axes.
+    """Return the group of all members of several axes.
 
-    Raises :class:`DimsweepError` when their members are not evenly spaced in some dimension.
+    Raises :class:`DimsweepError` if the members are not evenly spaced in some dimension.
     """
     sizes, strides = [], []
     for d in range(len(groups[0].sizes)):
@@ -74,9 +87,11 @@ def join(groups: Sequence[Group]) -> Group:
 
 
 def _with_rest(axes: Mapping[str, _Axis], sizes: Sequence[int]) -> list[tuple[str, _Axis]]:
-    """The axes as they are placed, with what the others leave in the place of "rest" if a pipeline
-    lies outside of it: a degree, or sizes where all others have them.  If they do not divide the
-    ranks, it comes after whichever does not fit."""
+    """Return the axes in the order of placement, with "rest" resolved inside a pipeline.
+
+    If the other axes do not divide the ranks, "rest" stays last and the axis that does not fit
+    raises the error.
+    """
     last = sorted(axes.items(), key=lambda entry: entry[1] == REST)
     name, names = last[-1][0] if last else "", [*axes]
     if OUTERMOST not in names or axes[name] != REST or names.index(name) > names.index(OUTERMOST):
@@ -138,8 +153,10 @@ def _innermost(degree: int, room: list[int]) -> list[int]:
 def suggested_degrees(
     degree: int, room: Sequence[int], runs: Callable[[int], bool] = lambda degree: True
 ) -> str:
-    """Return a hint that names the nearest degrees that fit ``room``, and with which it ``runs``,
-    below and above ``degree``."""
+    """Return a hint with the nearest degrees below and above ``degree``.
+
+    They fit ``room``, and ``runs`` is true for them.
+    """
     fitting = _fitting(room)
     below = next((d for d in reversed(fitting) if d < degree and runs(d)), None)
     above = next((d for d in fitting if degree < d < 2 * degree and runs(d)), None)
@@ -151,8 +168,10 @@ def suggested_degrees(
 def _check_product(
     axes: Mapping[str, _Axis], sizes: Sequence[int], axis: _Axis, room: Sequence[int]
 ) -> None:
-    """Raise :class:`InfeasibleError` if ``axis`` finds too little room because the degrees of all
-    axes multiply to a number that does not divide the NPUs."""
+    """Raise :class:`InfeasibleError` if the product of all degrees does not divide the NPUs.
+
+    An ``axis`` that fits the ``room`` is not checked.
+    """
     degrees = {name: degree for name, degree in axes.items() if _is_whole(degree) and degree > 1}
     n, ranks = math.prod(sizes), math.prod(degrees.values())
     if not _is_whole(axis) or len(degrees) < 2 or n % ranks == 0 or _fits(axis, room):
@@ -165,7 +184,6 @@ def _check_product(
 
 
 def _fitting(room: Sequence[int]) -> list[int]:
-    """Return the degrees that fit ``room``, in rising order."""
     found = {1}
     for r in room:
         own = [p for p in range(1, math.isqrt(r) + 1) if r % p == 0]

@@ -1,4 +1,4 @@
-"""Trained networks of layers one after another, as their weights are kept in files."""
+"""Trained networks: layers in a row with their weights, as stored in files."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,11 +23,10 @@ LARGEST = 1e30  # of a weight and of a sample's values: sums of their squares ar
 
 @dataclass(frozen=True)
 class TrainedLayer:
-    """A dense layer, whose ``weight`` is of shape (out, in), or a convolution, (out, in, height,
-    width), with ``stride`` and ``padding`` (zeros) in both directions; ``bias`` of shape (out,).
+    """A dense layer or a convolution.
 
-    ``activation`` is one of :data:`ACTIVATIONS`; after it the largest of ``pool`` x ``pool`` values
-    are taken.  Raises :class:`DimsweepError` for shapes and names that are none of these.
+    ``weight`` has shape (out, in) or (out, in, height, width), ``bias`` has shape (out,). Raises
+    :class:`DimsweepError` for other shapes and for unknown names.
     """
 
     name: str
@@ -60,17 +59,18 @@ class TrainedLayer:
 
     @property
     def is_convolution(self) -> bool:
+        """Whether the layer is a convolution."""
         return self.weight.ndim == 4
 
 
 @dataclass(frozen=True)
 class TrainedNetwork:
-    """Layers one after another; ``input_shape`` is (features,) or (channels, height, width).
+    """Layers in a row; ``input_shape`` is (features,) or (channels, height, width).
 
-    What is between two layers is a *boundary*: boundary 0 is the input, boundary l the output of
-    layer l - 1.  Its *units* are neurons, or channels, of as many values each as they have pixels.
-    A dense layer after a convolution takes the pixels of one channel after the other.
-    Raises :class:`DimsweepError` naming the layer that does not fit the one before.
+    A *boundary* is between two layers: boundary 0 is the input, boundary l the output of layer l -
+    1. Its *units* are neurons, or channels with one value for each pixel. A dense layer after a
+    convolution takes the pixels of one channel after the other. Raises :class:`DimsweepError` with
+    the name of a layer that does not fit the layer before it.
     """
 
     layers: tuple[TrainedLayer, ...]
@@ -90,7 +90,7 @@ class TrainedNetwork:
 
     @cached_property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """The shape of every boundary, for one sample."""
+        """Shape of every boundary, for one sample."""
         shapes = [self.input_shape]
         for layer in self.layers:
             shapes.append(_shape_after(layer, shapes[-1]))
@@ -98,31 +98,32 @@ class TrainedNetwork:
 
     @property
     def units(self) -> tuple[int, ...]:
-        """Neurons or channels of every boundary."""
+        """Number of neurons or channels of every boundary."""
         return tuple(shape[0] for shape in self.shapes)
 
     @property
     def values(self) -> tuple[int, ...]:
-        """Values of a unit at every boundary."""
+        """Number of values of a unit at every boundary."""
         return tuple(int(np.prod(shape[1:])) for shape in self.shapes)
 
     @property
     def uses(self) -> tuple[int, ...]:
-        """How often a sample uses each weight of every layer: once, or at each output pixel."""
+        """Uses of each weight by a sample, for every layer: 1, or the output pixels."""
         return tuple(
             int(np.prod(_convolved(layer, shape))) if layer.is_convolution else 1
             for layer, shape in zip(self.layers, self.shapes, strict=False)
         )
 
     def blocks(self, number: int) -> Values:
-        """The weights of a layer by output unit, input unit, and weight between the two: shape
-        (out, in, k)."""
+        """Return the weights of a layer by output and input unit: shape (out, in, k)."""
         weight = self.layers[number].weight
         return weight.reshape(weight.shape[0], self.units[number], -1)
 
     def patches(self, number: int, values: Values) -> Values:
-        """What a layer multiplies with its weights, of ``values`` of shape (N, ...) at its input:
-        shape (N, positions, in k)."""
+        """Return the factors of a layer's weights, for inputs ``values`` of shape (N, ...).
+
+        The result has shape (N, positions, in k).
+        """
         layer = self.layers[number]
         if not layer.is_convolution:
             return values.reshape(len(values), 1, -1)
@@ -134,8 +135,7 @@ class TrainedNetwork:
         return windows.transpose(0, 2, 3, 1, 4, 5).reshape(n, rows * columns, -1)
 
     def finish(self, number: int, sums: Values) -> Values:
-        """The layer's output of its ``sums`` (N, positions, out), bias included: activation and
-        pooling."""
+        """Apply activation and pooling to a layer's ``sums`` (N, positions, out), bias included."""
         layer, shape = self.layers[number], self.shapes[number]
         out = ACTIVATIONS[layer.activation](sums).transpose(0, 2, 1)
         if not layer.is_convolution:
@@ -149,9 +149,10 @@ class TrainedNetwork:
         return cut.reshape(n, channels, rows // p, p, columns // p, p).max(axis=(3, 5))
 
     def run(self, inputs: Values) -> Values:
-        """The last layer's outputs, shape (N, classes), of inputs of shape (N, *input_shape).
+        """Return the outputs of the last layer, shape (N, classes).
 
-        Raises :class:`DimsweepError` for inputs and weights so large that no number holds them."""
+        ``inputs`` have shape (N, *input_shape). Raises :class:`DimsweepError` if a value overflows.
+        """
         values = self.shaped(inputs)
         for number, layer in enumerate(self.layers):
             weight = layer.weight.reshape(len(layer.weight), -1)
@@ -165,7 +166,7 @@ class TrainedNetwork:
         return values.reshape(len(values), -1)
 
     def shaped(self, inputs: Values) -> Values:
-        """Samples in the shape of the input.  Raises :class:`DimsweepError` if they have none."""
+        """Return samples in the shape of the input; raise :class:`DimsweepError` if impossible."""
         size = int(np.prod(self.input_shape))
         if inputs.ndim < 2 or int(np.prod(inputs.shape[1:])) != size:
             raise DimsweepError(
@@ -174,12 +175,12 @@ class TrainedNetwork:
         return np.asarray(inputs, dtype=float).reshape(len(inputs), *self.input_shape)
 
     def accuracy(self, inputs: Values, labels: Sequence[int] | NDArray[np.int64]) -> float:
-        """The share of the samples whose largest output is the one of their label."""
+        """Return the share of the samples whose largest output is the one of their label."""
         return float((self.run(inputs).argmax(axis=1) == np.asarray(labels)).mean())
 
 
 def _convolved(layer: TrainedLayer, shape: Sequence[int]) -> tuple[int, int]:
-    """Rows and columns that a convolution makes, before pooling."""
+    """Return the rows and columns of a convolution's output before pooling."""
     rows, columns = (
         (n + 2 * layer.padding - k) // layer.stride + 1
         for n, k in zip(shape[1:], layer.weight.shape[2:], strict=True)

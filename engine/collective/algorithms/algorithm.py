@@ -1,4 +1,4 @@
-"""What every collective algorithm knows about itself."""
+"""The base classes of collective algorithms."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -20,16 +20,15 @@ class Algorithm(ABC):
     """How the members of a group run one phase of a collective inside one dimension.
 
     A new algorithm is a subclass and one more argument of ``register`` in
-    :mod:`engine.collective.algorithms`.  It says :meth:`rounds`, the messages of a phase, for the
-    kernels that know every message.  :meth:`steps`, for the phase kernel, is measured from them,
-    or is a second description that is written without the first: then each is the other's witness
-    (:func:`engine.testing.check_algorithm`), and large groups need no messages to be written out.
+    :mod:`engine.collective.algorithms`. It defines :meth:`rounds`, the messages of a phase, for the
+    kernels that simulate messages. :meth:`steps`, for the phase kernel, is measured from the
+    rounds, or is written independently: then each checks the other
+    (:func:`engine.testing.check_algorithm`), and large groups need no messages.
 
-    The ``kind`` of a phase is a reduce-scatter, an all-gather, an all-to-all, or a *fused*
-    all-reduce: reduce-scatter and all-gather in one, on the last dimension of a chunk, for an
-    algorithm that :attr:`fuses` them.  ``p`` (2 or more) is the number of members.  ``circle``
-    tells that the group closes a circle (:meth:`Block.closes_ring`), on which members may send both
-    ways.
+    A phase is a reduce-scatter, an all-gather, an all-to-all, or a *fused* all-reduce:
+    reduce-scatter and all-gather in one, on the last dimension of a chunk, if the algorithm
+    :attr:`fuses` them. ``p`` (2 or more) is the number of members. With ``circle`` the group closes
+    a circle (:meth:`Block.closes_ring`), on which members may send both ways.
     """
 
     @property
@@ -39,13 +38,12 @@ class Algorithm(ABC):
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        """The names of blocks that it runs on beyond those that list it themselves."""
+        """Names of further blocks on which it runs, besides those that list it."""
         return ()
 
     @property
     def all_to_all_on(self) -> tuple[str, ...]:
-        """The names of blocks on which ``collective.all_to_all`` may choose it, beyond those whose
-        own all-to-all it is."""
+        """Names of further blocks on which ``collective.all_to_all`` may choose it."""
         return ()
 
     @property
@@ -62,13 +60,12 @@ class Algorithm(ABC):
         """Whether its messages depend on the links between its members.
 
         Such an algorithm runs on any block, and :meth:`among` gives its messages. Phases, which
-        know no links, cannot say how long it takes.
+        have no links, cannot give its time.
         """
         return False
 
     def among(self, network: "Network", ranks: Sequence[int], dim: int) -> "Algorithm":
-        """Return the algorithm for these members on a network, along its dimension ``dim`` if it
-        has any.
+        """Return the algorithm for these members on a network, along its dimension ``dim`` if any.
 
         Algorithms that do not depend on members return themselves.
         """
@@ -92,8 +89,7 @@ class Algorithm(ABC):
         """Return one phase as messages. Raises :class:`DimsweepError` for an unsupported kind."""
 
     def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
-        """Return the number of messages of :meth:`rounds`, counted or computed without
-        making them."""
+        """Return the number of messages of :meth:`rounds`."""
         rounds = self.rounds(kind, p, circle)
         if isinstance(rounds, SwitchRounds):
             return sum(len(each.sources) + len(each.targets) for each in rounds.rounds)
@@ -109,7 +105,7 @@ class Algorithm(ABC):
 
 
 class ScatterGather(Algorithm):
-    """An algorithm whose all-gather is its reduce-scatter backwards."""
+    """An algorithm whose all-gather is its reduce-scatter in reverse."""
 
     def scatter_steps(self, setting: Setting) -> tuple[Step, ...]:
         """Return the steps of the reduce-scatter."""
@@ -120,6 +116,7 @@ class ScatterGather(Algorithm):
         """Return the rounds of the reduce-scatter, which are equal for all members."""
 
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
+        """Return a reduce-scatter or all-gather as steps."""
         p, scatter = setting.p, self.scatter_steps(setting)
         if kind is CollectiveKind.REDUCE_SCATTER:
             return PhaseSteps(scatter, setting.use.share, 1 / p, (p - 1) / p)
@@ -128,6 +125,7 @@ class ScatterGather(Algorithm):
         raise self.cannot(kind)
 
     def rounds(self, kind: CollectiveKind, p: int, circle: bool) -> MemberRounds:
+        """Return a reduce-scatter or all-gather as messages."""
         scatter = self.scatter_rounds(p, circle)
         if kind is CollectiveKind.REDUCE_SCATTER:
             return in_step(scatter, p, reduces=True)
@@ -137,7 +135,7 @@ class ScatterGather(Algorithm):
 
 
 class AllToAllOnly(Algorithm):
-    """An algorithm for all-to-alls in which all members do the same, one peer a round."""
+    """An all-to-all algorithm in which all members do the same, one peer a round."""
 
     def exchange_steps(self, setting: Setting) -> tuple[Step, ...]:
         """Return the steps of the phase."""
@@ -148,10 +146,11 @@ class AllToAllOnly(Algorithm):
         """Return the rounds of the phase."""
 
     def n_rounds(self, p: int) -> int:
-        """Return the number of rounds, counted or computed without making them."""
+        """Return the number of rounds, computed without making them if possible."""
         return len(self.exchange_rounds(p))
 
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
+        """Return an all-to-all as steps."""
         if kind is not CollectiveKind.ALL_TO_ALL:
             raise self.cannot(kind)
         steps = self.exchange_steps(setting)
@@ -159,9 +158,11 @@ class AllToAllOnly(Algorithm):
         return PhaseSteps(steps, setting.use.share, 1.0, sent)
 
     def rounds(self, kind: CollectiveKind, p: int, circle: bool) -> MemberRounds:
+        """Return an all-to-all as messages."""
         if kind is not CollectiveKind.ALL_TO_ALL:
             raise self.cannot(kind)
         return in_step(self.exchange_rounds(p), p, reduces=False)
 
     def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
+        """Return the number of messages."""
         return p * self.n_rounds(p)

@@ -1,4 +1,4 @@
-"""Exchanges: each member has bytes for every other one, sent directly or relayed."""
+"""Exchanges: each member has bytes for every other member, sent directly or relayed."""
 
 from dimsweep.engine.collective.algorithms.algorithm import Algorithm, AllToAllOnly, ScatterGather
 from dimsweep.engine.collective.rounds import MemberRounds, Shift, Shifts, in_step
@@ -10,23 +10,29 @@ from dimsweep.engine.topology.blocks import LinkUse, SubgroupBandwidth
 
 
 class Direct(ScatterGather):
-    """Everyone to everyone: side by side on links of their own, or one after another through a
-    port.  It is also the all-to-all wherever no member relays for others."""
+    """Direct messages of each member to all others.
+
+    They run concurrently on separate links, or one after another through a port.  This is also the
+    all-to-all wherever no member relays.
+    """
 
     name = "direct"
 
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
+        """Return a phase as steps."""
         if kind is CollectiveKind.ALL_TO_ALL:
             p = setting.p
             return PhaseSteps((_exchange(setting, 0.0),), setting.use.share, 1.0, (p - 1) / p)
         return super().steps(kind, setting)
 
     def rounds(self, kind: CollectiveKind, p: int, circle: bool) -> MemberRounds:
+        """Return a phase as messages."""
         if kind is CollectiveKind.ALL_TO_ALL:
             return in_step(self.scatter_rounds(p, circle), p, reduces=False)
         return super().rounds(kind, p, circle)
 
     def scatter_steps(self, setting: Setting) -> tuple[Step, ...]:
+        """Return the steps of the reduce-scatter."""
         return (_exchange(setting, (setting.p - 1) / setting.p),)
 
     def scatter_rounds(self, p: int, circle: bool) -> tuple[Shifts, ...]:
@@ -34,6 +40,7 @@ class Direct(ScatterGather):
         return (tuple(Shift(j, 1 / p) for j in range(1, p)),)
 
     def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
+        """Return the number of messages."""
         return p * (p - 1)
 
 
@@ -47,11 +54,11 @@ def _exchange(setting: Setting, reduce: float) -> Step:
 
 
 class Relay(Algorithm):
-    """All-to-all on a ring, which pays for every hop that its bytes travel.
+    """All-to-all on a ring, in which bytes use every link of their route.
 
     Full ring: in step j each NPU relays to both neighbours the pieces of s/p that have further to
     go than j - 1 hops (for even p the opposite NPU's piece is halved between the directions), so
-    floor(p^2/4)/p * s bytes leave each NPU in floor(p/2) steps.  On a line the middle link carries
+    floor(p^2/4)/p * s bytes leave each NPU in floor(p/2) steps. On a line the middle link carries
     floor(p^2/4) pieces each way, and the farthest piece crosses all p - 1 hops.
     """
 
@@ -83,6 +90,7 @@ class Relay(Algorithm):
         return in_step(relayed(p), p, reduces=False)
 
     def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
+        """Return the number of messages."""
         return p * 2 * (p // 2) if circle else Direct().n_messages(kind, p, circle)
 
 
@@ -115,12 +123,15 @@ class Pairwise(AllToAllOnly):
     all_to_all_on = ("Switch",)
 
     def exchange_steps(self, setting: Setting) -> tuple[Step, ...]:
+        """Return the steps of the exchange."""
         return (Step(setting.p - 1, setting.use.hops, 1 / setting.p),)
 
     def exchange_rounds(self, p: int) -> tuple[Shifts, ...]:
+        """Return the rounds of the exchange."""
         return tuple((Shift(j, 1 / p),) for j in range(1, p))
 
     def n_rounds(self, p: int) -> int:
+        """Return the number of rounds."""
         return p - 1
 
 
@@ -128,19 +139,25 @@ class Pairwise(AllToAllOnly):
 
 
 class Bruck(AllToAllOnly):
-    """In step k everyone sends to the member 2^k further on all shards whose way has that bit
-    (Bruck et al., 1997): log2 p steps, rounded up, of half of the bytes each."""
+    """All-to-all in log2 p steps, rounded up, of half of the bytes each (Bruck et al., 1997).
+
+    In step k each member sends to the member 2^k places after it all shards whose distance has bit
+    k.
+    """
 
     name = "bruck"
     all_to_all_on = ("Switch",)
 
     def exchange_steps(self, setting: Setting) -> tuple[Step, ...]:
+        """Return the steps of the exchange."""
         return tuple(Step(1, setting.use.hops, share) for share in _shares(setting.p))
 
     def exchange_rounds(self, p: int) -> tuple[Shifts, ...]:
+        """Return the rounds of the exchange."""
         return tuple((Shift(1 << k, share),) for k, share in enumerate(_shares(p)))
 
     def n_rounds(self, p: int) -> int:
+        """Return the number of rounds."""
         return (p - 1).bit_length()
 
 

@@ -1,6 +1,6 @@
 """Collectives on a grid of NPUs, as rings and exchanges along its rows and columns.
 
-On a whole grid two parts of the bytes go along the rows and the columns in opposite orders.
+On a full grid two parts of the bytes use the rows and the columns in opposite orders.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,11 +21,12 @@ from dimsweep.engine.topology.blocks import Block, Grid, SubgroupBandwidth
 
 @dataclass(frozen=True)
 class OnGrid(Algorithm):
-    """An algorithm that knows the grid on which it runs."""
+    """An algorithm for the rows and columns of a grid."""
 
     grid: Grid | None = None  # of the one that is registered, none
 
     def on(self, block: Block) -> Algorithm:
+        """Return the algorithm for this grid."""
         return replace(self, grid=block) if isinstance(block, Grid) else self
 
     @property
@@ -40,7 +41,7 @@ class OnGrid(Algorithm):
 
 
 class Side(NamedTuple):
-    """The rows or the columns of a grid: lines of ``n`` NPUs with links ``ways`` round."""
+    """The rows or columns of a grid: lines of ``n`` NPUs with ``ways`` links to the next."""
 
     n: int
     ways: int
@@ -61,7 +62,7 @@ def sides_of(grid: Grid) -> tuple[Side, Side]:
 
 
 class Course(NamedTuple):
-    """A ``part`` of the bytes goes along the sides in this ``order``."""
+    """A ``part`` of the bytes that uses the sides in this ``order``."""
 
     part: float
     order: tuple[Side, Side]
@@ -130,10 +131,12 @@ _RING = RingAlgorithm()
 
 @dataclass(frozen=True)
 class XyRings(OnGrid):
-    """On a whole grid, two parts of the bytes in opposite orders: one is scattered along the rows
-    and then along the columns, the other along the columns and then along the rows, at the same
-    time, so that both kinds of links are busy.  A part of the grid is a logical ring, with X-Y
-    routes between its members."""
+    """Rings along the rows and columns of a grid.
+
+    On a full grid one part of the bytes is scattered along the rows and then the columns, and the
+    other along the columns and then the rows, so both kinds of links are busy. A part of a grid is
+    a logical ring with X-Y routes between its members.
+    """
 
     name = "xy_rings"
 
@@ -152,16 +155,14 @@ class XyRings(OnGrid):
         return PhaseSteps(steps, setting.use.share, growth, sent)
 
     def _ring_steps(self, setting: Setting) -> tuple[Step, ...]:
-        """Return a chain of p - 1 dependent messages round the ring, without the shortest way to a
-        next member, for the longest chain."""
+        """Return a chain of p - 1 dependent messages round the ring, without its shortest hop."""
         p = setting.p
         step = Step(1, 1, 1 / p, 1 / p, messages=setting.use.sharers)
         ways = groupby(self._grid.round_trip(p, setting.stride)[:-1])
         return tuple(replace(step, count=len(list(alike)), hops=hops) for hops, alike in ways)
 
     def _grid_steps(self, kind: CollectiveKind) -> tuple[Step, ...]:
-        """Return the steps of the part that sends for longer, with the larger reductions of the
-        two.
+        """Return the steps of the longer part, with the larger reductions of both parts.
 
         The parts differ only on a torus whose sides have one link and two.
         """
@@ -197,6 +198,7 @@ class XyRings(OnGrid):
         return courses_of(self._grid, work)
 
     def rounds(self, kind: CollectiveKind, p: int, circle: bool) -> MemberRounds:
+        """Return a reduce-scatter or all-gather as messages."""
         self._check(kind)
         if p < self._grid.size:
             return _RING.rounds(kind, p, circle)
@@ -217,6 +219,7 @@ class XyRings(OnGrid):
             raise self.cannot(kind)
 
     def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
+        """Return the number of messages."""
         if p < self._grid.size:
             return _RING.n_messages(kind, p, circle)
         return sum(2 * p * (n - 1) * ways for n, ways, _ in sides_of(self._grid))
@@ -230,16 +233,17 @@ _DIRECT, _RELAY = Direct(), Relay()
 
 @dataclass(frozen=True)
 class XyDirect(OnGrid):
-    """Relay along rings, or send directly by X-Y routes.
+    """Relay along rings, or direct messages on X-Y routes.
 
-    A group that fills a row or a column of a torus relays as on a ring, both ways round. On a whole
-    torus, two parts of the bytes do so in opposite orders of the sides. All other groups send
-    directly by X-Y routes, as fast as the busiest link.
+    A group that fills a row or a column of a torus relays both ways, as on a ring. On a full torus,
+    two parts of the bytes do so in opposite orders of the sides. All other groups send directly on
+    X-Y routes, at the speed of the busiest link.
     """
 
     name = "xy_direct"
 
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
+        """Return an all-to-all as steps."""
         if kind is not CollectiveKind.ALL_TO_ALL:
             raise self.cannot(kind)
         if setting.policy is SubgroupBandwidth.FULL:
@@ -268,6 +272,7 @@ class XyDirect(OnGrid):
         return self._grid.closes and p == self._grid.size
 
     def rounds(self, kind: CollectiveKind, p: int, circle: bool) -> MemberRounds:
+        """Return an all-to-all as messages."""
         if kind is not CollectiveKind.ALL_TO_ALL:
             raise self.cannot(kind)
         if self._is_torus(p):
@@ -275,6 +280,7 @@ class XyDirect(OnGrid):
         return (_RELAY if circle else _DIRECT).rounds(kind, p, circle)
 
     def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
+        """Return the number of messages."""
         if self._is_torus(p):
             return sum(2 * p * 2 * (side.n // 2) for side in sides_of(self._grid))
         return (_RELAY if circle else _DIRECT).n_messages(kind, p, circle)

@@ -31,18 +31,24 @@ class HalvingDoubling(ScatterGather):
     name = "halving_doubling"
 
     def scatter_steps(self, setting: Setting) -> tuple[Step, ...]:
+        """Return the steps of the reduce-scatter."""
         return halving_steps(setting.p, setting.use.hops)
 
     def scatter_rounds(self, p: int, circle: bool) -> tuple[Shifts, ...]:
+        """Return the rounds of the reduce-scatter."""
         return halving_rounds(p)
 
     def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
+        """Return the number of messages."""
         return p * (p - 1).bit_length()
 
 
 class AllReduceOnly(Algorithm):
-    """An algorithm of a fused all-reduce only.  A lone reduce-scatter or all-gather falls back to
-    halving and doubling, of which such algorithms are relatives."""
+    """An algorithm with a fused all-reduce only.
+
+    Its reduce-scatter and all-gather use halving and doubling, to which such algorithms are
+    related.
+    """
 
     fuses = True
 
@@ -59,16 +65,19 @@ class AllReduceOnly(Algorithm):
         return super().n_messages(CollectiveKind.ALL_REDUCE, p, circle=False)
 
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
+        """Return a phase as steps."""
         if kind is CollectiveKind.ALL_REDUCE:
             return self.fused_steps(setting)
         return HalvingDoubling().steps(kind, setting)
 
     def rounds(self, kind: CollectiveKind, p: int, circle: bool) -> MemberRounds:
+        """Return a phase as messages."""
         if kind is CollectiveKind.ALL_REDUCE:
             return self.fused_rounds(p)
         return HalvingDoubling().rounds(kind, p, circle)
 
     def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
+        """Return the number of messages."""
         if kind is CollectiveKind.ALL_REDUCE:
             return self.n_fused_messages(p)
         return HalvingDoubling().n_messages(kind, p, circle)
@@ -99,12 +108,16 @@ def halving_rounds(p: int) -> tuple[Shifts, ...]:
 
 
 class Rabenseifner(AllReduceOnly):
-    """The p - q members left over first hand all their bytes to a partner, and at the end get the
-    result back."""
+    """Halving and doubling among the largest power of two q <= p.
+
+    The other p - q members first send all their bytes to a partner, and receive the result at the
+    end.
+    """
 
     name = "rabenseifner"
 
     def fused_steps(self, setting: Setting) -> PhaseSteps:
+        """Return the all-reduce as steps."""
         p, use = setting.p, setting.use
         q = 1 << (p.bit_length() - 1)
         halving = halving_steps(q, use.hops)
@@ -116,11 +129,11 @@ class Rabenseifner(AllReduceOnly):
         return PhaseSteps((before, *halving, *doubling, after), use.share, 1.0, sent)
 
     def fused_rounds(self, p: int) -> MemberRounds:
-        """Return rounds in which the even ones of the first 2 (p - q) members work through the next
-        member, as in MPICH.
+        """Return rounds in which the even ones of the first 2 (p - q) members use the next member.
 
-        There a member receives its partner's bytes before it exchanges anything, and large messages
-        wait until they are requested. So early members do not share a link with late messages.
+        As in MPICH, a member receives its partner's bytes before it exchanges anything, and large
+        messages wait until they are requested. So early members do not share a link with late
+        messages.
         """
         q = 1 << (p.bit_length() - 1)
         pairs = p - q
@@ -137,6 +150,7 @@ class Rabenseifner(AllReduceOnly):
         return MemberRounds(tuple((rounds,) for rounds in members), asked=True)
 
     def n_fused_messages(self, p: int) -> int:
+        """Return the number of messages."""
         levels = p.bit_length() - 1
         return 2 * levels * 2**levels + 2 * (p - 2**levels)
 

@@ -1,4 +1,4 @@
-"""Rings: members hand shards on to the next one, along one ring or along two levels of rings."""
+"""Rings: members pass shards to the next member, along one ring or two levels of rings."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from dimsweep.engine.kinds import CollectiveKind
 
 
 class RingAlgorithm(ScatterGather):
-    """p - 1 steps to the neighbour.  On a circle each step goes half one way and half the other."""
+    """p - 1 steps to the neighbour; on a circle each step sends half of the bytes each way."""
 
     name = "ring"
 
@@ -39,11 +39,13 @@ class RingAlgorithm(ScatterGather):
         return (once, replace(step, count=p - 2)) if p > 2 else (once,)
 
     def scatter_rounds(self, p: int, circle: bool) -> tuple[Shifts, ...]:
+        """Return the rounds of the reduce-scatter."""
         if not circle:
             return ((Shift(1, 1 / p),),) * (p - 1)
         return ((Shift(1, 0.5 / p, way=0), Shift(-1, 0.5 / p, way=1)),) * (p - 1)
 
     def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
+        """Return the number of messages."""
         return p * (p - 1) * (2 if circle else 1)
 
 
@@ -59,9 +61,9 @@ PIECES = 64
 class TwoLevelRings(AllReduceOnly):
     """All-reduce of ``inner`` x ``outer`` members, which are numbered along the inner rings first.
 
-    ``reversed_half``: one half of the bytes goes along the inner rings first, the other half along
-    the outer rings first, so that both are busy at once, as on a mesh.  Else every piece goes along
-    the inner rings first.  A group of any other number of members is one ring.
+    With ``reversed_half`` half of the bytes use the inner rings first and half the outer rings
+    first, so both are busy at once, as on a mesh. Otherwise all pieces use the inner rings first. A
+    group of any other size is one ring.
     """
 
     inner: int
@@ -70,16 +72,20 @@ class TwoLevelRings(AllReduceOnly):
 
     @property
     def name(self) -> str:
+        """Name with the sizes of both levels."""
         kind = "reversed" if self.reversed_half else "nested"
         return f"{kind}_rings_{self.inner}x{self.outer}"
 
     @property
     def blocks(self) -> tuple[str, ...]:
+        """Names of the blocks on which it runs."""
         return ("Switch",)
 
     def fused_steps(self, setting: Setting) -> PhaseSteps:
-        """Return steps that send 2 (p - 1)/p of the bytes through an NPU's port; links never limit
-        them."""
+        """Return steps that send 2 (p - 1)/p of the bytes through an NPU's port.
+
+        Links never limit them.
+        """
         p, use = setting.p, setting.use
         levels = self._levels(p)
         steps: list[Step] = []
@@ -90,6 +96,7 @@ class TwoLevelRings(AllReduceOnly):
         return PhaseSteps(tuple(steps), use.share, 1.0, 2 * (p - 1) / p)
 
     def fused_rounds(self, p: int) -> MemberRounds:
+        """Return the all-reduce as messages."""
         levels = self._levels(p)
         if len(levels) == 1:
             return MemberRounds(tuple((self._strand(i, [(p, 1)], 1.0),) for i in range(p)))
@@ -104,6 +111,7 @@ class TwoLevelRings(AllReduceOnly):
         )
 
     def n_fused_messages(self, p: int) -> int:
+        """Return the number of messages."""
         levels = self._levels(p)
         strands = PIECES if len(levels) > 1 else 1
         return strands * p * sum(2 * (n - 1) for n in levels)
@@ -112,8 +120,10 @@ class TwoLevelRings(AllReduceOnly):
         return (self.inner, self.outer) if p == self.inner * self.outer else (p,)
 
     def _strand(self, member: int, order: list[tuple[int, int]], share: float) -> Strand:
-        """Return the strand of ``member`` for a ``share`` of the bytes; ``order`` lists each ring's
-        members and stride."""
+        """Return the strand of ``member`` for a ``share`` of the bytes.
+
+        ``order`` lists each ring's members and stride.
+        """
         done: list[Round] = []
         receive: tuple[int, ...] = ()
         reduce = 0.0
@@ -126,8 +136,7 @@ class TwoLevelRings(AllReduceOnly):
 def _hops(
     member: int, order: list[tuple[int, int]], share: float
 ) -> Iterator[tuple[int, int, float, bool]]:
-    """Yield the member before, the member after, the share and whether to reduce, round by
-    round."""
+    """Yield the member before, the member after, the share and whether to reduce, by round."""
     down, rings = [], share
     for n, stride in order:
         rings /= n

@@ -1,8 +1,8 @@
 """Trees: bytes are reduced on their way up and copied on their way down.
 
 The levels of a tree are a pipeline: bytes stream through all of them at once, in pieces so small
-that the first one's way takes no time.  Ports are busy for as long as the member with the most to
-send needs for its bytes, and the depth of the trees is latency.
+that the first one's latency is only that of its links.  Ports are busy as long as the busiest
+member's bytes need, and the depth of the trees is latency.
 """
 
 from collections import Counter, defaultdict
@@ -36,16 +36,17 @@ from dimsweep.engine.network.graph import Network
 class InSwitch(Algorithm):
     """Reduction and multicast by the switch itself, cut through and full duplex.
 
-    One rule for all kinds: what a member enters a phase with goes up once, and what it leaves with
-    comes down once, both at the same time.  So a reduce-scatter takes as long as what goes up, and
-    an all-gather as long as what comes down, a member's own shard included: the switch multicasts
-    to the whole group.  A fused all-reduce sends half of what any other algorithm must.
+    The bytes that a member holds before a phase go up once, and those that it holds afterwards come
+    down once, both at the same time. So a reduce-scatter takes the time of the upward bytes, and an
+    all-gather that of the downward bytes, a member's own shard included: the switch multicasts to
+    the whole group. A fused all-reduce sends half of the bytes of any other algorithm.
     """
 
     name = "in_switch"
     fuses = True
 
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
+        """Return a phase as steps."""
         p, use = setting.p, setting.use
         growth = self._growth(kind, p)
         # The shards of an all-gather come down one after another.
@@ -54,6 +55,7 @@ class InSwitch(Algorithm):
         return PhaseSteps((through,), use.share, growth, 1.0)
 
     def rounds(self, kind: CollectiveKind, p: int, circle: bool) -> SwitchRounds:
+        """Return a phase as messages."""
         members, growth = tuple(range(p)), self._growth(kind, p)
         if kind is CollectiveKind.ALL_GATHER:
             return SwitchRounds(tuple(SwitchRound((i,), 1.0, members, 1.0) for i in members))
@@ -67,6 +69,7 @@ class InSwitch(Algorithm):
         return growth.get(kind, 1.0)
 
     def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
+        """Return the number of messages."""
         return p * (p + 1) if kind is CollectiveKind.ALL_GATHER else 2 * p
 
 
@@ -87,11 +90,11 @@ class DoubleBinaryTree(AllReduceOnly):
     name = "double_binary_tree"
 
     def fused_steps(self, setting: Setting) -> PhaseSteps:
-        """Return the steps of two trees, each a root over a binary tree of p - 1 nodes: 1 +
-        floor(log2(p - 1)) levels.
+        """Return the steps of two trees, each a root over a binary tree of p - 1 nodes.
 
-        A node with two children sends a half up and two down, and, as a leaf of the other tree, one
-        up; it receives as many, and reduces its children's. Two or three members have less to do.
+        They have 1 + floor(log2(p - 1)) levels. A node with two children sends a half up and two
+        down, and, as a leaf of the other tree, one up; it receives as many, and reduces its
+        children's. Two or three members have less to do.
         """
         p, use = setting.p, setting.use
         halves, levels = min(p, 4), (p - 1).bit_length()
@@ -100,11 +103,11 @@ class DoubleBinaryTree(AllReduceOnly):
         return PhaseSteps((busiest, depth), use.share, 1.0, 2 * (p - 1) / p)
 
     def fused_rounds(self, p: int) -> MemberRounds:
-        """Return the rounds of two trees; the second is the first mirrored (even p) or shifted by
-        one (odd p).
+        """Return the rounds of two trees; the second is the first mirrored or shifted.
 
-        The bytes of all edges start at once. Behind them, an empty message reports that the last
-        byte has arrived; it waits for those of the level before.
+        It is mirrored for even p, and shifted by one for odd p. The bytes of all edges start at
+        once. Behind them, an empty message reports the arrival of the last byte; it waits for those
+        of the level before.
         """
         there = range(p - 1, -1, -1) if p % 2 == 0 else (*range(1, p), 0)
         trees = _Tree(range(p)), _Tree(there)
@@ -117,6 +120,7 @@ class DoubleBinaryTree(AllReduceOnly):
         )
 
     def n_fused_messages(self, p: int) -> int:
+        """Return the number of messages."""
         return 8 * (p - 1)  # up and down the edges of two trees, the bytes and their end
 
 
@@ -157,11 +161,10 @@ def _children(p: int, place: int) -> tuple[int, ...]:
 
 
 def _slots(trees: Sequence[_Tree]) -> dict[_Edge, int]:
-    """Assign slot 0 or 1 to each edge, different for a member's edges to its children in both
-    trees, and for its edges to its parents.
+    """Assign slots 0 and 1 to edges, different for a member's edges to children, and to parents.
 
     So each member sends to its parents one after another while it receives from its children one
-    after another, and then the other way. As at most two edges meet at either end, they form paths
+    after another, and then the reverse. As at most two edges meet at either end, they form paths
     and circles of even length, along which the slots alternate.
     """
     below: dict[int, list[_Edge]] = {member: [] for member in trees[0].children}
@@ -236,13 +239,15 @@ class Forest(Algorithm):
 
     @property
     def by_network(self) -> bool:
+        """Whether it needs a network: yes."""
         return True
 
     def among(self, network: Network, ranks: Sequence[int], dim: int) -> Algorithm:
+        """Return the algorithm for these members of a network."""
         return _Among(network, tuple(ranks), dim if network.sizes else None)
 
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
-        """Return the bytes that members hold afterwards; only links say how long it takes."""
+        """Return the bytes held afterwards, without steps: only links give the time."""
         p = setting.p
         if kind is CollectiveKind.REDUCE_SCATTER:
             return PhaseSteps((), setting.use.share, 1 / p, (p - 1) / p)
@@ -251,6 +256,7 @@ class Forest(Algorithm):
         raise self.cannot(kind)
 
     def rounds(self, kind: CollectiveKind, p: int, circle: bool) -> MemberRounds:
+        """Raise :class:`DimsweepError`: rounds need :meth:`among`."""
         if kind not in _KINDS:
             raise self.cannot(kind)
         raise DimsweepError(
@@ -269,25 +275,26 @@ class _Hop(NamedTuple):
 
 @dataclass(frozen=True)
 class _Among(Forest):
-    """The algorithm among ``ranks`` of a ``network``, or of its dimension ``dim``."""
+    """The algorithm for the members ``ranks`` of a ``network``, or of its dimension ``dim``."""
 
     network: Network
     ranks: tuple[int, ...]
     dim: int | None
 
     def rounds(self, kind: CollectiveKind, p: int, circle: bool) -> MemberRounds:
+        """Return a phase as messages."""
         if kind not in _KINDS:
             raise self.cannot(kind)
         return _rounds(self, kind)
 
     @cached_property
     def trees(self) -> Trees:
-        """From each member to all others."""
+        """Trees from each member to all others."""
         return build_forest(self.network, self.ranks, self.dim)
 
     @cached_property
     def gathering(self) -> Trees:
-        """From all others to each member."""
+        """Trees from all others to each member."""
         return build_forest(self.network, self.ranks, self.dim, backwards=True)
 
     def made(self, kind: CollectiveKind) -> MemberRounds:
@@ -314,8 +321,7 @@ class _Among(Forest):
         return _Hop(*(ends[::-1] if back else ends), way)
 
     def _streams(self, hops: Counter[_Hop], held: int, *, reduces: bool) -> list[Strand]:
-        """Return the bytes that each member sends and receives, over the bytes it holds on
-        entering."""
+        """Return each member's sends and receives, as shares of its bytes on entry."""
         p, size = len(self.ranks), _piece(hops.values())
         # Whole messages wait less for one another if they are short.
         finer = _FINER if _FINER * sum(hops.values()) <= _FEW * size else 1
@@ -352,8 +358,7 @@ def _rounds(among: _Among, kind: CollectiveKind) -> MemberRounds:
 
 
 def _piece(units: Iterable[int]) -> int:
-    """Return the size of pieces: equal if that makes few of them, else close to the smallest
-    amount."""
+    """Return the size of pieces: equal if few result, else close to the smallest amount."""
     amounts = list(units)
     alike = gcd(*amounts)
     if sum(amounts) <= _PIECES * len(amounts) * alike:
@@ -367,8 +372,7 @@ def _stream_of(
     *,
     reduces: bool,
 ) -> Strand:
-    """Return a member's pieces: sent to its peers in turns, then received from each in order, and
-    reduced."""
+    """Return a member's strand: send pieces to peers in turns, then receive and reduce them."""
     turns = zip_longest(*(sent[turn] for turn in sorted(sent)))
     rounds = [Round((), 0.0, tuple(each for turn in turns for each in turn if each is not None))]
     for number in range(max(map(len, received.values()), default=0)):

@@ -1,6 +1,6 @@
-"""Collective libraries: how one runs a collective over all the dimensions that it crosses.
+"""Collective libraries: algorithms for a collective over all the dimensions that it crosses.
 
-Where no library is named, each dimension has an algorithm of its own
+Without a library, each dimension has a separate algorithm
 (:mod:`engine.collective.algorithms`).
 """
 
@@ -26,11 +26,10 @@ __all__ = ["Answer", "Library", "Phases", "Request", "library_of", "request_for"
 class Library:
     """A library that runs collectives, and messages from point to point.
 
-    ``predictions`` are the times that it predicts for each of its O ways to run a collective, shape
-    (O, P), at bandwidths of shape (P, D) in the request's dimensions. It takes the first of the
-    fastest, and no prediction grows with any bandwidth. ``answer`` describes a way, by its number.
-    Both raise :class:`DimsweepError` for unsupported requests. ``shares`` are the shares of a
-    dimension's bandwidth that a message gets inside a node and between nodes.
+    ``predictions`` returns its predicted time of each of its O choices, shape (O, P), at bandwidths
+    of shape (P, D) in the request's dimensions. It takes the first of the fastest, and no
+    prediction grows with any bandwidth. ``answer`` describes a choice, by its number. Both raise
+    :class:`DimsweepError` for unsupported requests.
     """
 
     predictions: Callable[[Request, Floats], Floats]
@@ -38,23 +37,23 @@ class Library:
     shares: tuple[float, float] = (1.0, 1.0)
 
     def chosen(self, request: Request, bandwidth: Floats) -> Longs:
-        """Return the way that it takes (P,) at each of these bandwidths (P, D)."""
+        """Return its choice (P,) at each of these bandwidths (P, D)."""
         return self.predictions(request, bandwidth).argmin(axis=0)
 
     def possible(self, request: Request, low: Floats, high: Floats) -> list[int]:
-        """Return the ways that it may take at bandwidths between ``low`` and ``high``, (D,) each.
+        """Return the possible choices at bandwidths between ``low`` and ``high``, (D,) each.
 
-        Ways whose best prediction exceeds another's worst are excluded.
+        A choice is excluded if its best prediction exceeds another's worst.
         """
         worst, best = self.predictions(request, np.array([low, high])).T
         return np.flatnonzero(best <= worst.min()).tolist()
 
 
 def library_of(model: CollectiveModel) -> Library | None:
-    """Return the library that runs the communication of ``model``; None without library and
-    measurements.
+    """Return the library that runs the communication of ``model``, or None.
 
-    Raises :class:`DimsweepError` for an unknown kind of GPU.
+    None without a library and measurements. Raises :class:`DimsweepError` for an unknown kind of
+    GPU.
     """
     nccl = None
     if model.library is not None:
@@ -74,7 +73,7 @@ def _by_nccl(gpu: Gpu, model: CollectiveModel, request: Request, way: int) -> An
 
 
 def _measured_or(other: Library | None, timings: Timings) -> Library:
-    """Return a library of measurements, which asks ``other`` for all else."""
+    """Return a library of measurements; ``other`` runs all other collectives."""
 
     def elsewhere(request: Request) -> Library:
         if other is None:

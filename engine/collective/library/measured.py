@@ -1,4 +1,4 @@
-"""Collectives that take what a cluster's own measurements say."""
+"""Collectives with times from a cluster's own measurements."""
 
 from bisect import bisect_left
 from functools import lru_cache
@@ -13,14 +13,14 @@ from dimsweep.engine.units import PICOSECONDS
 
 
 def is_measured(timings: Timings, request: Request) -> bool:
-    """Return whether these ranks on these nodes were measured, in any size."""
+    """Return whether a collective of these ranks on these nodes was measured, in any size."""
     return bool(rows_for(timings, request.kind, request.ranks, request.nodes))
 
 
 def measured_answer(timings: Timings, request: Request) -> Answer | None:
-    """Return phases that last as long as was measured, or None without a measurement.
+    """Return phases with the measured duration, or None without a measurement.
 
-    The time that remains at the highest measured rate is latency, paid once. The rest is transfer,
+    The time above that at the highest measured rate is latency, paid once. The rest is transfer,
     shared among the dimensions in proportion to their needs at the measured bandwidths, from which
     other bandwidths scale it.
     """

@@ -1,4 +1,4 @@
-"""Attention: projections, scores, and what the backward pass keeps or computes again."""
+"""Attention: projections, scores, and the activations that are kept or computed again."""
 
 from dimsweep.engine.kinds import CollectiveKind as Kind
 from dimsweep.engine.workload.graph import ATTENTION_BACKWARD, Attention, Kernel, MatMul
@@ -41,10 +41,10 @@ def exchanged(
     keys: float,
     queries: float,
 ) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
-    """The core of the attention with what is exchanged around it: forward and backward.
+    """Return the attention's core, forward and backward, with the exchange of context parallelism.
 
-    ``keys`` and ``queries`` are the bytes of the rank's own keys and values, and of its queries,
-    which are as many as those of its results.
+    ``keys`` are the bytes of the rank's own keys and values, ``queries`` those of its queries,
+    which equal those of its results.
     """
     n = r.shard.context
     if n == 1:
@@ -124,7 +124,7 @@ def _seen(model: TransformerShape) -> int:
 
 
 def _decoded(model: TransformerShape, r: Region) -> Kernel:
-    """One query of each sequence and head, which meets all of the cache."""
+    """Return the kernel in which one query of each sequence and head meets the whole cache."""
     heads, size = r.shard.batch * model.heads // r.shard.tensor, model.head
     seen = _seen(model)
     flops = 4.0 * heads * seen * size
@@ -135,8 +135,7 @@ def _decoded(model: TransformerShape, r: Region) -> Kernel:
 def _core(
     model: TransformerShape, r: Region
 ) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...], float, float]:
-    """Scores, softmax and the weighted values: forward, backward, bytes kept between, and bytes of
-    the largest gradients in the backward pass."""
+    """Return scores, softmax and values: forward, backward, bytes kept, bytes of gradients."""
     shard, value, size = r.shard, r.value, model.head
     if shard.decode:
         return (_decoded(model, r),), (), 0.0, 0.0
@@ -179,11 +178,11 @@ def _core(
 def _fused(
     model: TransformerShape, r: Region, heads: float, rows: int
 ) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...], float, float]:
-    """Scores that never leave the chip (Dao et al., FlashAttention, 2022): the backward pass
-    computes them again, so it has five products to the forward pass's two.
+    """Return attention whose scores stay on the chip (Dao et al., FlashAttention, 2022).
 
-    A window of w of s tokens leaves each query w (1 - w / 2s) keys in the mean, as many as whole
-    sequences of w (2 - w / s) would: the blocks that kernels skip are those outside of these.
+    The backward pass computes the scores again: five products instead of the forward pass's two.
+    With a window of w of s tokens, a query meets w (1 - w / 2s) keys on average, as many as in
+    whole sequences of w (2 - w / s) tokens; kernels skip the blocks outside.
     """
     value, columns, size = r.value, model.sequence, model.head
     shared = heads * model.kv // model.heads
@@ -291,13 +290,13 @@ def latent_attention_block(model: TransformerShape, r: Region) -> LayerBlock:
 
 
 def _latent_cached(model: TransformerShape, shard: Shard) -> float:
-    """Bytes of the latent vectors, and of the keys that heads share, of the rank's sequences."""
+    """Return the bytes of the latent vectors and shared keys of the rank's sequences."""
     tokens = shard.batch * model.sequence // shard.context
     return shard.value * tokens * (model.kv_rank + model.rope)
 
 
 def _latent_decoded(model: TransformerShape, r: Region, heads: int) -> tuple[Kernel, ...]:
-    """One query of each sequence and of each of the rank's ``heads`` meets the latent vectors."""
+    """Return the kernels in which one query of each sequence and head meets the latent vectors."""
     value, rank, tokens, queries = r.value, model.kv_rank, r.tokens, r.tokens * heads
     shared = rank + model.rope  # features of the cache, which are keys, and values without rope's
     flops = 2.0 * queries * model.sequence * (shared + rank)
@@ -313,8 +312,11 @@ def _latent_decoded(model: TransformerShape, r: Region, heads: int) -> tuple[Ker
 
 
 def _latent_core(model: TransformerShape, r: Region) -> tuple[Kernel, Kernel]:
-    """Scores that never leave the chip, as in :mod:`engine.workload.models.attention`; queries and
-    keys have more features than values, and a kernel of their mean has as many operations."""
+    """Return attention whose scores stay on the chip.
+
+    Queries and keys have more features than values; a kernel with the mean number of features has
+    as many operations.
+    """
     heads = r.shard.batch * model.heads // r.shard.tensor
     heads, rows = heads_and_rows(r, heads, r.tokens // r.shard.batch)
     columns = model.sequence

@@ -23,8 +23,10 @@ _VGG16 = (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 
 
 @dataclass(frozen=True)
 class ConvNet(Model):
-    """``resnet50``, ``resnet101``, ``resnet152`` or ``vgg16``, for square images of ``image``
-    pixels and ``classes``."""
+    """The network ``resnet50``, ``resnet101``, ``resnet152`` or ``vgg16`` for square images.
+
+    Images have ``image`` x ``image`` pixels and ``classes``.
+    """
 
     network_name: str
     image: int = 224
@@ -46,7 +48,7 @@ class ConvNet(Model):
             )
 
     def for_rank(self, shard: Shard) -> RankModel:
-        """The model as one rank runs it: data-parallel, perhaps in a pipeline."""
+        """Return the model as one rank runs it: data-parallel, perhaps in a pipeline."""
         refuse(shard, "a convolutional network", ("tensor", "context", "expert"))
         vgg = self.network_name == "vgg16"
         layers = tuple(self._vgg(shard) if vgg else self._resnet(shard))
@@ -117,7 +119,7 @@ def _convolution(
     *,
     normed: bool = True,
 ) -> LayerBlock:
-    """A convolution to images of ``side`` pixels as a matrix product, batch norm and ReLU."""
+    """Return a convolution to ``side`` x ``side`` pixels, with norm and ReLU."""
     pixels, value = shard.batch * side**2, shard.value
     forward, input_grad, weight_grad = linear(name, pixels, inputs * kernel**2, outputs, value)
     # The product's operand is read from the image itself, not from kernel^2 copies of it.

@@ -48,8 +48,7 @@ def dense_block(model: TransformerShape, r: Region) -> LayerBlock:
 def _network(
     model: TransformerShape, r: Region, inner: int, name: str, activation: str
 ) -> tuple[tuple[Step, ...], tuple[Step, ...], Kernel, float]:
-    """Return the steps of a network of ``inner`` features that all tokens pass: forward, backward,
-    the activation's kernel, and the bytes kept between."""
+    """Return a network of ``inner`` features: forward, backward, the activation, and bytes kept."""
     first = inner * (2 if model.gated else 1)
     one = r.linear(f"{name} 1", r.tokens, model.hidden, first)
     two = r.linear(f"{name} 2", r.tokens, inner, model.hidden)
@@ -137,23 +136,22 @@ def expert_block(model: TransformerShape, r: Region) -> LayerBlock:
 
 
 def _narrow(r: Region) -> float:
-    """Bytes of a value that leaves for experts; results, and all gradients, may come back wider."""
+    """Return the bytes of a value sent to experts; results and gradients may be wider."""
     return r.value if r.shard.dispatch_value is None else r.shard.dispatch_value
 
 
 def _cut(r: Region) -> int:
-    """Into how many parts each expert is cut."""
+    """Return the number of ranks that divide each expert."""
     return 1 if r.shard.whole_experts else r.shard.tensor
 
 
 def _own(r: Region) -> int:
-    """Tokens that the rank brings to the experts, together with those that cut them with it."""
+    """Return the tokens that the ranks which divide an expert bring to the experts."""
     return r.tokens if _cut(r) > 1 else r.rows
 
 
 def reached(model: TransformerShape, r: Region) -> float:
-    """Of the rank's experts those that a token of any expert-parallel rank comes to, in
-    expectation."""
+    """Return the expected number of the rank's experts that receive a token."""
     missed = (1 - model.top_k / model.experts) ** (_own(r) * r.shard.expert)
     return model.experts // r.shard.expert * (1 - missed)
 
@@ -161,8 +159,11 @@ def reached(model: TransformerShape, r: Region) -> float:
 def _exchange(
     model: TransformerShape, r: Region, n_bytes: float, whole: float
 ) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
-    """The tokens' way to the experts, and back: each rank sorts its own by expert, and those that
-    come from several ranks once more, if it has several experts."""
+    """Return the steps that bring tokens to the experts, and those that bring results back.
+
+    Each rank sorts its tokens by expert. Tokens from several ranks are sorted again if the rank has
+    several experts.
+    """
     permute = elementwise("permute", 2 * n_bytes)
     gather, scatter = _tensor(r, n_bytes, whole)
     there = tuple(_travel(model, r, n_bytes * model.imbalance))
@@ -172,10 +173,10 @@ def _exchange(
 
 
 def _travel(model: TransformerShape, r: Region, n_bytes: float) -> Iterator[Step]:
-    """To the ranks that have the experts, or first to their nodes.
+    """Yield the all-to-alls to the ranks of the experts, or first to their nodes.
 
-    With experts chosen alike, ``top_k`` of them lie on n (1 - (1 - 1/n)^top_k) of n nodes, or on so
-    many as the router is limited to (DeepSeek-V3's node-limited routing).
+    With uniformly chosen experts, ``top_k`` experts are on n (1 - (1 - 1/n)^top_k) of n nodes, or
+    on the number to which the router is limited (DeepSeek-V3's node-limited routing).
     """
     n = r.shard.expert_nodes
     if n > 1:
@@ -191,7 +192,7 @@ def _travel(model: TransformerShape, r: Region, n_bytes: float) -> Iterator[Step
 def _work(
     model: TransformerShape, r: Region, come: float
 ) -> tuple[tuple[Step, ...], tuple[Step, ...], tuple[Kernel, ...]]:
-    """What the local experts do with the tokens that come: forward, backward, the activation."""
+    """Return the work of the local experts: forward, backward, and the activation's kernels."""
     value, inner = r.value, model.expert_inner // _cut(r)
     first, met = inner * (2 if model.gated else 1), reached(model, r)
     each = come / met
@@ -207,19 +208,19 @@ def _work(
 
 
 def _clamps(model: TransformerShape, r: Region) -> bool:
-    """Whether kernels of their own limit what activations get."""
+    """Return whether separate kernels limit the inputs of activations."""
     return model.clamped and not r.shard.fused_experts and r.shard.task is Task.TRAINING
 
 
 def _clamped(
     model: TransformerShape, r: Region, n_bytes: float
 ) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...]]:
-    """What limits the ``n_bytes`` that activations get, forward and backward.
+    """Return the kernels that limit the activations' input, forward and backward.
 
     Megatron-Core limits each half and joins them before its fused activation
     (``weighted_bias_quick_geglu_impl`` of ``fusions/fused_bias_geglu.py``): all is read and written
-    twice.  Autograd limits the gradient of each half, for which it reads that and what the half
-    was, and joins them.
+    twice. Autograd limits the gradient of each half, for which it reads the gradient and the half,
+    and joins them.
     """
     if not _clamps(model, r):
         return (), ()
@@ -229,13 +230,13 @@ def _clamped(
 def _biased(
     model: TransformerShape, r: Region, come: float
 ) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...]]:
-    """The second bias of each expert, weighted as its tokens are, so that no product adds it,
-    forward and backward.
+    """Return the second bias of each expert, weighted like its tokens, forward and backward.
 
-    Megatron-Core multiplies and adds in fp32, expert by expert, joins the experts' tokens, and
-    casts them (``_apply_bias`` of ``transformer/moe/experts.py``): four values of fp32 written and
-    three read beside one of each width of a token.  Autograd casts the gradient there and back,
-    and multiplies it once for the bias and once for the weight, each of which is summed up.
+    No product adds it. Megatron-Core multiplies and adds in fp32, expert by expert, joins the
+    experts' tokens, and casts them (``_apply_bias`` of ``transformer/moe/experts.py``): four fp32
+    values are written and three read, and a token's value is read and written. Autograd casts the
+    gradient there and back, and multiplies it once for the bias and once for the weight; both
+    products are summed up.
     """
     if not model.bias or r.shard.fused_experts or r.shard.task is not Task.TRAINING:
         return (), ()
@@ -246,7 +247,7 @@ def _biased(
 
 
 def _tensor(r: Region, part: float, whole: float) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
-    """Every tensor-parallel rank of an expert needs all of its tokens, and holds a part of it."""
+    """Gather tokens on the tensor-parallel ranks that divide an expert; sum up results."""
     if _cut(r) == 1:
         return (), ()
     if r.cut:

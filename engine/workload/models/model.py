@@ -17,8 +17,8 @@ from dimsweep.engine.workload.graph import Amount, Kernel, MatMul
 class CollectiveStep(NamedTuple):
     """A collective over a parallel axis; ``n_bytes`` as in a graph's ``Collective``.
 
-    One with a ``label`` runs beside what follows, until a :class:`WaitStep` for the label; one that
-    ``follows`` a label starts when that is done.
+    With a ``label`` it overlaps the following steps until a :class:`WaitStep` for the label. With
+    ``follows`` it starts after the steps with that label.
     """
 
     kind: CollectiveKind
@@ -29,9 +29,11 @@ class CollectiveStep(NamedTuple):
 
 
 class AccessStep(NamedTuple):
-    """A load from remote memory, or a ``store`` to it; it runs beside what follows, until a
-    :class:`WaitStep` for its label.  Over an ``axis`` it gathers or reduces, or is ``shared`` (see
-    a graph's ``Access``)."""
+    """A load from remote memory, or a ``store`` to it.
+
+    It overlaps the following steps until a :class:`WaitStep` for its label. Over an ``axis`` it
+    gathers or reduces, or is ``shared`` (see a graph's ``Access``).
+    """
 
     n_bytes: float
     label: str
@@ -41,7 +43,7 @@ class AccessStep(NamedTuple):
 
 
 class WaitStep(NamedTuple):
-    """Go on when all steps with this label are done."""
+    """Wait for all steps with this label."""
 
     label: str
 
@@ -59,7 +61,7 @@ def product(
     *,
     transposed: bool = False,
 ) -> Kernel:
-    """A matrix product that reads both factors once and writes the result once."""
+    """Return a matrix product that reads both factors once and writes the result once."""
     shape = MatMul(products, m, k, n, transposed)
     return Kernel(name, shape.flops, value * products * (m * k + k * n + m * n), shape)
 
@@ -67,8 +69,10 @@ def product(
 def linear(
     name: str, m: float, k: int, n: int, value: float, count: float = 1
 ) -> tuple[Kernel, Kernel, Kernel]:
-    """A linear layer of ``m`` tokens from ``k`` to ``n`` features, or ``count`` of them at once:
-    its forward product, and those of the gradients of its input and of its weights."""
+    """Return the forward, input-gradient and weight-gradient products of a linear layer.
+
+    It maps ``m`` tokens from ``k`` to ``n`` features, in ``count`` layers at once.
+    """
     return (
         product(name, count, m, k, n, value),
         product(f"{name} input_grad", count, m, n, k, value),
@@ -77,8 +81,7 @@ def linear(
 
 
 class Linear(NamedTuple):
-    """A linear layer's kernels: forward, and for the gradients of its input and of its weights;
-    ``precision`` is that of their factors, where it is narrower than the rest's."""
+    """The kernels of a linear layer."""
 
     name: str
     forward: tuple[Kernel, ...]
@@ -88,6 +91,7 @@ class Linear(NamedTuple):
 
     @property
     def backward(self) -> tuple[Kernel, ...]:
+        """Kernels of the backward pass."""
         return (*self.input_grad, *self.weight_grad)
 
 
@@ -106,14 +110,15 @@ def narrow_linear(
     *,
     apart: bool = False,
 ) -> Linear:
-    """A linear layer whose three products have factors in ``precision``, and results of ``value``
-    bytes; that of :func:`linear` without a ``precision``.  Several layers run at once unless they
-    come ``apart``.
+    """Return a linear layer with factors in ``precision`` and results of ``value`` bytes.
 
-    The input and the gradient of the output are cast before their first product, once along each
-    of the two dimensions that products contract; the weights are cast when they are updated, once
-    for all micro-batches (as NVIDIA's Transformer Engine does it, where a norm, an activation, or
-    the product's own call casts, so that no launch is added).
+    Without a ``precision`` it equals :func:`linear`. ``count`` layers run at once, or one after
+    another if ``apart``.
+
+    The input and the output's gradient are cast before their first product, once along each of the
+    two dimensions that products contract. The weights are cast at the update, once for all
+    micro-batches. This follows NVIDIA's Transformer Engine, where a norm, an activation or the
+    product's own call casts, so casts add no launch.
     """
     if not precision:
         forward, input_grad, weight_grad = (
@@ -142,13 +147,12 @@ def narrow_linear(
 
 
 def _apart(kernel: Kernel, apart: bool) -> Kernel:
-    """The kernel's products one after another, if they come ``apart``."""
     shape = kernel.matmul
     return kernel._replace(matmul=shape._replace(apart=True)) if apart and shape else kernel
 
 
 def divided(kernel: Kernel, n: int) -> tuple[Kernel, ...]:
-    """A product as ``n`` of as many of its rows each; what is left over comes with the last."""
+    """Split a product into ``n`` products of equally many rows; the last takes the remainder."""
     whole = kernel.matmul
     assert whole is not None
     rows = max(1, whole.m // n)
@@ -164,7 +168,7 @@ def divided(kernel: Kernel, n: int) -> tuple[Kernel, ...]:
 
 
 def elementwise(name: str, n_bytes: float) -> Kernel:
-    """A kernel that streams bytes; its arithmetic hides behind them."""
+    """Return a kernel that is bound by the ``n_bytes`` that it streams."""
     return Kernel(name, 0.0, n_bytes)
 
 
@@ -172,8 +176,11 @@ def elementwise(name: str, n_bytes: float) -> Kernel:
 
 
 class Recompute(StrEnum):
-    """What the backward pass computes again, instead of keeping it: nothing, the core of the
-    attention, or every layer from its input (Korthikanti et al., MLSys 2023)."""
+    """Activations that the backward pass computes again instead of keeping them.
+
+    Nothing, the core of the attention, or every layer from its input (Korthikanti et al., MLSys
+    2023).
+    """
 
     NONE = "none"
     SELECTIVE = "selective"
@@ -181,8 +188,7 @@ class Recompute(StrEnum):
 
 
 class Task(StrEnum):
-    """What a pass is for: training, which predicts every token of a sequence; reading prompts,
-    which predicts the one after each; or one more token for sequences that are cached."""
+    """The purpose of a pass: training, reading prompts, or adding a token to cached sequences."""
 
     TRAINING = "training"
     PREFILL = "prefill"
@@ -190,10 +196,12 @@ class Task(StrEnum):
 
 
 class Module(StrEnum):
-    """What a layer's backward pass may compute again by itself, in the place of keeping its output:
-    the core of the attention, normalisations, activations (GeLU, SwiGLU), or every second linear
-    layer, which is the attention's projection and the half of a gated network's first one
-    (torchtitan's choice operator by operator)."""
+    """A part of a layer that the backward pass may compute again separately.
+
+    The core of the attention, normalisations, activations (GeLU, SwiGLU), or every second linear
+    layer: the attention's projection and half of a gated network's first layer (torchtitan's choice
+    by operator).
+    """
 
     CORE = "core"
     NORM = "norm"
@@ -202,10 +210,13 @@ class Module(StrEnum):
 
 
 class TensorOverlap(StrEnum):
-    """Which collectives of tensor parallelism go beside products: none; those of a region's first
-    matrix in the backward pass, beside the gradients of its input and of its weights (Megatron-LM
-    since 2022); or, under sequence parallelism, all of them, piece by piece beside the products
-    that need or make their data (Transformer Engine's userbuffers, PyTorch's async TP)."""
+    """Collectives of tensor parallelism that overlap matrix products.
+
+    None; those of a region's first matrix in the backward pass, which overlap the gradients of its
+    input and weights (Megatron-LM since 2022); or, under sequence parallelism, all, in pieces that
+    overlap the products that need or make their data (Transformer Engine's userbuffers, PyTorch's
+    async TP).
+    """
 
     NONE = "none"
     BACKWARD = "backward"
@@ -213,8 +224,11 @@ class TensorOverlap(StrEnum):
 
 
 class ContextExchange(StrEnum):
-    """How context-parallel ranks share keys and values: all are gathered before the scores, go
-    round while these are computed, or each rank gets some heads of all tokens."""
+    """How context-parallel ranks share keys and values.
+
+    All are gathered before the scores, or passed round during the scores, or each rank receives
+    some heads of all tokens.
+    """
 
     GATHER = "gather"
     RING = "ring"
@@ -223,17 +237,9 @@ class ContextExchange(StrEnum):
 
 @dataclass(frozen=True)
 class LayerBlock:
-    """A layer, or what stands before or after the layers, on one rank.
+    """A layer, or a part of the model before or after the layers, on one rank.
 
-    ``forward`` and ``backward`` run one after another; ``again`` is what the backward pass computes
-    once more first.  ``parameters`` are the rank's values that all data-parallel ranks share,
-    ``expert_parameters`` those of its experts, of which a micro-batch gives gradients to
-    ``expert_reach`` at most; ``activations`` the bytes kept from a micro-batch's
-    forward pass to its backward pass, ``transient`` those that live only while the backward pass of
-    the block runs, beside them; ``gradient_buffer`` those of its weights' gradients before they are
-    added to those of the batch, which other blocks use again (Transformer Engine's way to fuse
-    the sum into the product); ``output`` the bytes handed to the next block.  ``cache``: the bytes
-    of a micro-batch's sequences that stay for the tokens to come, where the model is served.
+    Steps run one after another.
     """
 
     name: str
@@ -250,12 +256,12 @@ class LayerBlock:
     cache: float = 0.0
 
     def reached(self, micro_batches: int) -> float:
-        """The values of the experts that so many micro-batches give gradients, at most."""
+        """Return the most expert values that receive gradients from ``micro_batches``."""
         return min(self.expert_parameters, micro_batches * self.expert_reach)
 
 
 def join_blocks(name: str, parts: Sequence[LayerBlock], output: float) -> LayerBlock:
-    """Return one block that runs ``parts`` one after another, and hands on ``output`` bytes."""
+    """Return one block that runs ``parts`` one after another and passes on ``output`` bytes."""
     return LayerBlock(
         name,
         forward=tuple(step for part in parts for step in part.forward),
@@ -273,12 +279,7 @@ def join_blocks(name: str, parts: Sequence[LayerBlock], output: float) -> LayerB
 
 @dataclass(frozen=True)
 class RankModel:
-    """A model cut for one rank: blocks before the layers, the layers, and blocks after them.
-
-    ``tied`` is the number of parameters that both the first and the last stage hold, and whose
-    gradients they sum up.  ``message_is_cut`` says whether tensor-parallel ranks hold different
-    parts of what a block hands to the next one.
-    """
+    """A model cut for one rank: blocks before the layers, the layers, and blocks after them."""
 
     front: tuple[LayerBlock, ...]
     layers: tuple[LayerBlock, ...]
@@ -288,27 +289,14 @@ class RankModel:
 
     @property
     def parameters(self) -> float:
-        """Of all blocks, those of the rank's experts included."""
+        """Number of parameters of all blocks, experts included."""
         blocks = (*self.front, *self.layers, *self.back)
         return sum(block.parameters + block.expert_parameters for block in blocks)
 
 
 @dataclass(frozen=True)
 class Shard:
-    """One rank's part of the work: degrees of parallelism, and its micro-batch.
-
-    ``batch`` sequences (or samples) a micro-batch; ``value`` bytes of a weight or activation.
-    ``sequence_parallel``: what tensor parallelism leaves whole (norms, dropout, residuals) is cut
-    along the sequence.
-    ``whole_experts``: ``expert`` counts tensor-parallel ranks, too, which cut no expert.
-    ``fused_experts``: the products of all experts of a rank are one kernel.
-    ``expert_nodes``: the nodes that they are on, if tokens are sent once to each node.
-    ``nodes_a_token``: on how many of them at most a token's experts lie, if that is limited;
-    ``dispatch_value``: bytes of a value of a token on its way to experts, if not ``value``.
-    ``narrow``: the precision of the factors of linear products,
-    where it is narrower than that; ``wide_gathers``: sequence parallelism gathers them before they
-    are cast to it.
-    """
+    """One rank's part of the work: degrees of parallelism, and its micro-batch."""
 
     batch: int
     tensor: int = 1
@@ -331,11 +319,11 @@ class Shard:
 
     @property
     def decode(self) -> bool:
-        """Whether each sequence adds one token to those that it holds already."""
+        """Whether each cached sequence gains one token."""
         return self.task is Task.DECODE
 
     def again(self, module: Module) -> bool:
-        """Whether a layer's backward pass computes ``module`` again by itself."""
+        """Return whether a layer's backward pass computes ``module`` again separately."""
         selective = module is Module.CORE and self.recompute is Recompute.SELECTIVE
         return selective or module in self.recompute_modules
 
@@ -344,18 +332,18 @@ _PASSES = 3  # a backward pass has twice the operations of the forward pass
 
 
 class Model(ABC):
-    """What a parallel plan needs to know of a model."""
+    """Base class of models that parallel plans can divide."""
 
     @abstractmethod
     def for_rank(self, shard: Shard) -> RankModel:
-        """The model cut for one rank.
+        """Return the model cut for one rank.
 
         Raises :class:`DimsweepError` for a shard whose degrees do not divide the model.
         """
 
     @property
     def parameters(self) -> int:
-        """All parameters of the model."""
+        """Number of all parameters."""
         return round(self.for_rank(Shard(batch=1)).parameters)
 
     def tokens(self, task: Task) -> int:
@@ -370,7 +358,7 @@ class Model(ABC):
     def amount(
         self, batch: int, task: Task = Task.TRAINING, kept: float = 0.0, narrow: str = ""
     ) -> Amount:
-        """Return the work that a training iteration, or a pass of a served batch, gets done.
+        """Return the work of a training iteration, or of a pass of a served batch.
 
         Parameters
         ----------
@@ -379,12 +367,12 @@ class Model(ABC):
         kept
             Bytes of a checkpoint for each parameter.
         narrow
-            Precision of linear layers, if it is narrower than the rest's.
+            Precision of linear layers, if it is narrower than the precision of other kernels.
 
         Notes
         -----
-        The FLOPs are those of model FLOPs utilisation (Chowdhery et al., "PaLM", 2022, appendix B),
-        with attention as its mask and its kernel have it, and the linear products of all tokens.
+        FLOPs are counted as for model FLOPs utilisation (Chowdhery et al., "PaLM", 2022, appendix
+        B): attention with its mask, and the linear products of all tokens.
         """
         rank = self.balanced.for_rank(Shard(batch=1, task=task, narrow=narrow))
         blocks = (*rank.front, *rank.layers, *rank.back)
@@ -406,8 +394,7 @@ class Model(ABC):
 
 
 def refuse(shard: Shard, model: str, axes: Sequence[str]) -> None:
-    """Raise :class:`DimsweepError` if the shard is divided along one of ``axes``, along which the
-    model cannot be divided."""
+    """Raise :class:`DimsweepError` if the shard is divided along one of ``axes``."""
     for axis in axes:
         if getattr(shard, axis) > 1:
             raise DimsweepError(

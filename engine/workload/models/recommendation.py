@@ -1,4 +1,4 @@
-"""DLRM: embedding tables divided among the replicas, and two perceptrons that each one holds."""
+"""DLRM: embedding tables divided among the replicas, and two perceptrons on each replica."""
 
 import itertools
 from collections.abc import Sequence
@@ -25,14 +25,13 @@ from dimsweep.engine.workload.models.model import (
 class Dlrm(Model):
     """Naumov et al., "Deep learning recommendation model" (2019).
 
-    ``bottom`` and ``top`` are the widths of the perceptrons' layers, inputs first.  ``tables``
-    embedding tables of ``rows`` vectors of ``width`` values lie on the expert-parallel ranks (name
-    an ``expert`` axis, of which the tables are the experts); each sample looks up ``lookups``
-    vectors of each and sums them.  An all-to-all takes the sums to the samples' ranks.
+    The embedding tables are on the expert-parallel ranks: name an ``expert`` axis. Each sample
+    looks up ``lookups`` vectors of each table and sums them. An all-to-all sends the sums to the
+    ranks of the samples.
 
-    Gradients of tables are sparse: those of n samples have min(``rows``, n · ``lookups``) rows at
-    most, which is what is kept, exchanged and updated of them.  A rank's tables serve the samples
-    of all expert-parallel ranks.
+    Gradients of tables are sparse: n samples give gradients to at most min(``rows``, n ·
+    ``lookups``) rows, and only these are kept, exchanged and updated. A rank's tables serve the
+    samples of all expert-parallel ranks.
     """
 
     #: Widths of the layers of the perceptron of dense features, inputs first.
@@ -61,7 +60,7 @@ class Dlrm(Model):
             )
 
     def for_rank(self, shard: Shard) -> RankModel:
-        """The model as one rank runs it; it is one layer, so it takes no pipeline."""
+        """Return the model as one rank runs it: one layer, so no pipeline is possible."""
         refuse(shard, "DLRM", ("tensor", "context"))
         if self.tables % shard.expert:
             raise DimsweepError(

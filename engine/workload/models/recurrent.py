@@ -18,9 +18,11 @@ from dimsweep.engine.workload.models.model import (
 
 @dataclass(frozen=True)
 class Gnmt(Model):
-    """Wu et al., "Google's neural machine translation system" (2016): ``layers`` LSTM layers in the
-    encoder, of which the first reads both ways, and as many in the decoder, which attends to the
-    encoder's output at each of its ``sequence`` steps."""
+    """Wu et al., "Google's neural machine translation system" (2016).
+
+    The encoder has ``layers`` LSTM layers, of which the first reads both ways. The decoder has as
+    many, and attends to the encoder's output at each of its ``sequence`` steps.
+    """
 
     #: Features of a layer.
     hidden: Count = 1024
@@ -35,7 +37,7 @@ class Gnmt(Model):
         check_settings(self)
 
     def for_rank(self, shard: Shard) -> RankModel:
-        """The model as one rank runs it: data-parallel, perhaps in a pipeline."""
+        """Return the model as one rank runs it: data-parallel, perhaps in a pipeline."""
         refuse(shard, "GNMT", ("tensor", "context", "expert"))
         h, tokens, value = self.hidden, shard.batch * self.sequence, shard.value
         looked_up = elementwise("embedding", 6 * value * tokens * h)
@@ -75,7 +77,7 @@ class Gnmt(Model):
         return RankModel((front,), (first, *encoder, *decoder), (back,))
 
     def _lstm(self, shard: Shard, name: str, inputs: int, *, attends: bool = False) -> LayerBlock:
-        """The products with the inputs are one; those with the state go step by step."""
+        """Return an LSTM layer: one product for all inputs, and one for the state in each step."""
         h, batch, steps, value = self.hidden, shard.batch, self.sequence, shard.value
         tokens = batch * steps
         inside = linear(f"{name} input", tokens, inputs, 4 * h, value)

@@ -123,7 +123,7 @@ class TransformerShape:
             raise DimsweepError(f"{self.top_k} of {self.experts} experts", where="top_k")
 
     def sees_all(self, layer: int) -> bool:
-        """Whether attention of that layer, from 0, sees all tokens before it."""
+        """Return whether the attention of a layer (from 0) covers all earlier tokens."""
         return not self.window or (
             bool(self.window_pattern) and not (layer + 1) % self.window_pattern
         )
@@ -140,10 +140,12 @@ class TransformerShape:
 
     @property
     def kv(self) -> int:
+        """Number of key and value heads."""
         return self.kv_heads or self.heads
 
     @property
     def head(self) -> int:
+        """Features of a head."""
         return self.head_size or self.hidden // self.heads
 
 
@@ -169,16 +171,17 @@ class Region:
 
     @property
     def value(self) -> float:
+        """Bytes of a value."""
         return self.shard.value
 
     @property
     def cut(self) -> bool:
-        """Whether tokens are divided outside of the tensor-parallel regions."""
+        """Whether tokens are divided outside the tensor-parallel regions."""
         return self.shard.sequence_parallel and self.shard.tensor > 1 and not self.shard.decode
 
     @property
     def rows(self) -> int:
-        """Tokens that the rank holds outside of the tensor-parallel regions."""
+        """Number of the rank's tokens outside the tensor-parallel regions."""
         return self.tokens // self.shard.tensor if self.cut else self.tokens
 
     @property
@@ -193,17 +196,19 @@ class Region:
 
     @property
     def passing(self) -> float:
-        """Bytes of the buffers that a region's backward pass holds of all tokens' features: its
-        input, gathered; the input's gradient; and that gradient, summed up."""
+        """Bytes of a region's buffers for all tokens in the backward pass."""
         return 3 * self.whole
 
     def reduce(self, n_bytes: float) -> tuple[Step, ...]:
-        """An all-reduce over the tensor-parallel ranks, if there are others."""
+        """Return an all-reduce over the tensor-parallel ranks, or nothing for one rank."""
         return (CollectiveStep(Kind.ALL_REDUCE, n_bytes, AXIS),) if self.shard.tensor > 1 else ()
 
     def enter(self, label: str = "", *, precision: str = "") -> tuple[Step, ...]:
-        """Every tensor-parallel rank gets all tokens, in the ``precision`` of the product that they
-        are for, as Transformer Engine casts them first."""
+        """Gather all tokens on every tensor-parallel rank.
+
+        They are gathered in the ``precision`` of the following product, as Transformer Engine casts
+        first.
+        """
         if not self.cut:
             return ()
         narrow = precision and not self.shard.wide_gathers
@@ -211,7 +216,7 @@ class Region:
         return (CollectiveStep(Kind.ALL_GATHER, n_bytes, AXIS, label),)
 
     def leave(self, label: str = "") -> tuple[Step, ...]:
-        """Sum up what the tensor-parallel ranks found, each for its own tokens when cut."""
+        """Sum up the tensor-parallel ranks' results; if divided, each for its own tokens."""
         if self.cut:
             return (CollectiveStep(Kind.REDUCE_SCATTER, self.whole, AXIS, label),)
         if self.shard.tensor > 1:
@@ -219,12 +224,14 @@ class Region:
         return ()
 
     def norm(self, name: str) -> tuple[Kernel, Kernel]:
-        """A normalisation and its backward pass."""
+        """Return a normalisation and its backward pass."""
         return elementwise(name, 2 * self.part), elementwise(f"{name} input_grad", 3 * self.part)
 
     def linear(self, name: str, m: float, k: int, n: int, count: float = 1) -> Linear:
-        """A linear layer of ``m`` tokens in the precision of the layers, or those of ``count``
-        experts, which come apart in training unless one kernel has them all."""
+        """Return a linear layer of ``m`` tokens for ``count`` experts, in the layers' precision.
+
+        Experts run one after another in training unless one kernel has them all.
+        """
         apart = count != 1 and self.shard.task is Task.TRAINING and not self.shard.fused_experts
         return narrow_linear(name, m, k, n, self.value, self.shard.narrow, count, apart=apart)
 
@@ -233,16 +240,15 @@ class Region:
         return self.cut and self.shard.overlap_tensor is TensorOverlap.PIECES
 
     def column(self, layer: Linear) -> tuple[Step, ...]:
-        """The first matrix of a region."""
+        """Return the forward pass of a region's first matrix."""
         if not self._overlaps:
             return (*self.enter(precision=layer.precision), *layer.forward)
         return self._beside_arrival(layer, layer.name, self._pieces(layer.forward))
 
     def row(self, layer: Linear) -> tuple[Step, ...]:
-        """The last matrix of a region.
+        """Return the forward pass of a region's last matrix.
 
-        Where its result is summed up piece by piece, only the last of the ranks' pieces waits for
-        the product.
+        If its result is summed up in pieces, only the last rank's piece waits for the product.
         """
         if not self._overlaps:
             return (*layer.forward, *self.leave())
@@ -252,7 +258,7 @@ class Region:
         return (before, *self._pieces(layer.forward), WaitStep(label), after)
 
     def _pieces(self, kernels: tuple[Kernel, ...]) -> tuple[Kernel, ...]:
-        """Products as one of each rank's tokens after another; one call issues them all."""
+        """Split products into one for each rank's tokens; one call issues them all."""
         n = self.shard.tensor
         return tuple(
             piece._replace(launched=kernel.launched and i == 0)
@@ -263,15 +269,15 @@ class Region:
     def _beside_arrival(
         self, layer: Linear, name: str, kernels: tuple[Step, ...]
     ) -> tuple[Step, ...]:
-        """Kernels that begin with the rank's own tokens while those of the others arrive."""
+        """Run kernels, own tokens first, while the tokens of other ranks arrive."""
         label = f"{name} arrival"
         return (*self.enter(label, precision=layer.precision), *kernels, WaitStep(label))
 
     def column_backward(self, layer: Linear) -> tuple[Step, ...]:
-        """The backward pass of the first matrix of a region.
+        """Return the backward pass of a region's first matrix.
 
-        The input that the weights' gradient needs is gathered beside the input's gradient, and
-        that is summed up beside the weights' gradient, unless nothing overlaps.
+        Unless nothing overlaps, the input is gathered during the product for its gradient, and this
+        gradient is summed up during the product for the weights' gradient.
         """
         gathered, summed = f"{layer.name} input", f"{layer.name} sum"
         if self.shard.tensor == 1:
@@ -285,7 +291,7 @@ class Region:
         return (*before, *layer.input_grad, *after, *between, *rest)
 
     def row_backward(self, layer: Linear) -> tuple[Step, ...]:
-        """The backward pass of the last matrix of a region."""
+        """Return the backward pass of a region's last matrix."""
         if not self._overlaps:
             return (*self.enter(precision=layer.precision), *layer.backward)
         name = f"{layer.name} backward"
@@ -295,14 +301,14 @@ class Region:
     def whole_linear(
         self, name: str, k: int, n: int, m: int = 0
     ) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
-        """A linear layer that is not cut: forward and backward."""
+        """Return the forward and the backward pass of a linear layer that is not divided."""
         forward, input_grad, weight_grad = linear(name, m or self.tokens, k, n, self.value)
         return (forward,), (input_grad, weight_grad)
 
     def residual(self, name: str, *, dropout: bool, bias: bool) -> tuple[Kernel, Kernel]:
-        """Bias, dropout and the sum with the residual, and their backward pass.
+        """Return bias, dropout and the sum with the residual, and their backward pass.
 
-        Autograd adds the residual's gradient to that of the branch in a kernel of its own; dropout
+        Autograd adds the residual's gradient to the branch's gradient in a separate kernel. Dropout
         reads and writes a gradient, and a bias's gradient reads it once more.
         """
         mask = self.rows * self.hidden if dropout else 0

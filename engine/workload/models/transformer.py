@@ -1,5 +1,4 @@
-"""Transformers from their dimensions: dense or with experts, tensor-, sequence-, context- and
-expert-parallel."""
+"""Transformers with tensor, sequence, context and expert parallelism, from their dimensions."""
 
 from dataclasses import replace
 
@@ -28,10 +27,10 @@ LAYER = "layer"  # the name of a block of attention and feed-forward network
 
 
 class Transformer(TransformerShape, Model):
-    """A transformer of these dimensions, as its ranks run it."""
+    """A transformer, as its ranks run it."""
 
     def check(self, shard: Shard) -> None:
-        """Raise :class:`DimsweepError` naming the axis whose degree does not divide the model."""
+        """Raise :class:`DimsweepError` with the axis whose degree does not divide the model."""
         for axis, degree, what, whole in (
             ("tensor", shard.tensor, "heads", self.heads),
             ("tensor", shard.tensor, "key-value heads", self.kv),
@@ -56,14 +55,16 @@ class Transformer(TransformerShape, Model):
             )
 
     def tokens(self, task: Task) -> int:
+        """Return the tokens of a sample that a pass computes."""
         return 1 if task is Task.DECODE else self.sequence
 
     @property
     def balanced(self) -> "Transformer":
+        """The model with evenly loaded experts."""
         return replace(self, imbalance=1.0)
 
     def for_rank(self, shard: Shard) -> RankModel:
-        """The model as one rank of ``shard`` runs it."""
+        """Return the model as one rank of ``shard`` runs it."""
         self.check(shard)
         region = Region(shard, self._tokens(shard), self.hidden)
         layers = self._layers(region)
@@ -85,19 +86,19 @@ class Transformer(TransformerShape, Model):
         )
 
     def _layers(self, r: Region) -> tuple[LayerBlock, ...]:
-        """Those of a kind are one object: the first ones may have no experts, and windows leave
-        some out (:meth:`sees_all`)."""
+        """Return all layers; equal layers are one object."""
         n_dense = self.dense_layers if self.experts else self.layers
         kinds = [(i < n_dense, self.sees_all(i)) for i in range(self.layers)]
         made = {kind: self._layer(r, *kind) for kind in dict.fromkeys(kinds)}
         return tuple(made[kind] for kind in kinds)
 
     def _further(self, r: Region, layer: LayerBlock) -> LayerBlock:
-        """A layer that predicts one token more: the hidden features and the embedding of the next
-        token, normalised and joined, are projected to the width of a layer, and pass one.
+        """Return a layer that predicts one more token.
 
-        DeepSeek-AI, "DeepSeek-V3 Technical Report" (2024), section 2.2; the logits' matrix is that
-        of the first prediction (Megatron-Core, ``transformer/multi_token_prediction.py``).
+        The hidden features and the embedding of the next token are normalised, joined, projected to
+        the width of a layer, and pass a layer (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024,
+        section 2.2). The logits' matrix is that of the first prediction (Megatron-Core,
+        ``transformer/multi_token_prediction.py``).
         """
         looked_up, spread = self._embedding(r)
         norm, norm_back = r.norm("mtp norm")
@@ -115,7 +116,7 @@ class Transformer(TransformerShape, Model):
         )
 
     def _embedding(self, r: Region) -> tuple[Kernel, Kernel]:
-        """Looking tokens up, and adding their gradients to those of the table."""
+        """Return the kernels that look tokens up, and that add up their gradients."""
         n_bytes = 3 * r.value * r.tokens * self.hidden
         return elementwise("embedding", n_bytes), elementwise("embedding weight_grad", n_bytes)
 
@@ -200,7 +201,7 @@ class Transformer(TransformerShape, Model):
         )
 
     def _next_token(self, r: Region) -> LayerBlock:
-        """The logits of each sequence's last token, from which the next one is drawn."""
+        """Return the logits of each sequence's last token, from which the next token is sampled."""
         t, value, n = r.shard.tensor, r.value, r.shard.batch
         columns, last = -(-self.vocabulary // t), r.value * n * self.hidden
         norm = elementwise("final norm", 2 * last)
@@ -217,6 +218,6 @@ class Transformer(TransformerShape, Model):
         )
 
     def _head_parameters(self, tensor: int) -> float:
-        """Those of the last norm, and of the logits unless they are the embedding's."""
+        """Count the parameters of the last norm and of logits that are not tied."""
         head = 0 if self.tied else self.vocabulary * self.hidden / tensor
         return self._norm_parameters + head

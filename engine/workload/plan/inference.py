@@ -1,4 +1,4 @@
-"""Serving a transformer: reading prompts (prefill), or adding a token to each sequence (decode)."""
+"""Serving a transformer: read prompts (prefill), or add a token to each sequence (decode)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from dimsweep.engine.workload.plan.steps import RankGraph, compile_steps
 
 @dataclass(frozen=True)
 class Serving:
-    """One pass of sequences through the pipeline."""
+    """Settings of one pass of sequences through the pipeline."""
 
     #: Sequences of all replicas.
     batch: Count
@@ -36,16 +36,19 @@ class Serving:
 
     @property
     def task(self) -> Task:
+        """The pass's task: prefill or decode."""
         return Task.DECODE if self.decode else Task.PREFILL
 
 
 def serving(
     model: Transformer, plan: Serving, mesh: DeviceMesh, name: str = "inference"
 ) -> Workload:
-    """One pass of a batch: the time to the first token, or between two tokens.
+    """Return the workload of one pass of a batch.
 
-    Raises :class:`DimsweepError` naming the key that does not divide, or a model that is none of
-    transformers.
+    Its time is the time to the first token, or between two tokens.
+
+    Raises :class:`DimsweepError` with the key that does not divide, and for a model that is not a
+    transformer.
     """
     if not isinstance(model, Transformer):
         raise DimsweepError("only transformers are served", where="model")

@@ -1,8 +1,8 @@
-"""What a rank must hold: weights, gradients, optimizer state, and activations at their peak.
+"""Peak memory of a rank: weights, gradients, optimizer state and activations.
 
-The account of Rajbhandari et al., "ZeRO" (SC 2020), and of Korthikanti et al. (MLSys 2023), and
-what lives while a block's backward pass runs.  `dimsweep verify clusters simumax_b200` compares it
-with the measured memory of Megatron-LM.
+The account follows Rajbhandari et al., "ZeRO" (SC 2020), and Korthikanti et al. (MLSys 2023), with
+the buffers of a block's backward pass. `dimsweep verify clusters simumax_b200` compares it with the
+measured memory of Megatron-LM.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ PIECES = 32  # in which the optimizer's state comes and goes, where it is kept i
 def footprint(
     stage: Stage, plan: ParallelPlan, mesh: DeviceMesh, order: Sequence[Action]
 ) -> Footprint:
-    """The footprint of one stage that works in ``order``."""
+    """Return the footprint of a stage that runs the actions of ``order``."""
     n, n_expert = mesh.degree(mesh.shard_axis), mesh.degree(EXPERT_REPLICAS)
     copies = ((stage.parameters, n), (stage.expert_parameters, n_expert))
     micro_batches = n_passes(order) // len(stage.chunks)
@@ -71,7 +71,7 @@ def _held(stage: Stage, plan: ParallelPlan, updated: float) -> Held:
 
 
 def _unit(what: Offload, stage: Stage, whole: float) -> float:
-    """Bytes that come at once."""
+    """Return the bytes that are moved from or to remote memory at once."""
     blocks = [block for chunk in stage.chunks for block in chunk]
     if what is Offload.OPTIMIZER:
         return whole / PIECES
@@ -82,7 +82,10 @@ def _unit(what: Offload, stage: Stage, whole: float) -> float:
 
 
 def state_bytes(plan: ParallelPlan) -> float:
-    """The optimizer's state, a parameter: moments in fp32, a master copy of narrower weights."""
+    """Return the bytes of optimizer state for each parameter.
+
+    It has fp32 moments, and a master copy of narrower weights.
+    """
     moments = 2 if plan.optimizer is Optimizer.ADAM else 1
     return 4.0 * (moments + plan.has_master_copy)
 
@@ -90,7 +93,7 @@ def state_bytes(plan: ParallelPlan) -> float:
 def _peak(
     stage: Stage, plan: ParallelPlan, mesh: DeviceMesh, order: Sequence[Action]
 ) -> tuple[float, float, str]:
-    """Activations held, transient bytes, and when: walking the schedule."""
+    """Walk the schedule; return the peak's activations, transient bytes and time."""
     kept = [sum(block.activations for block in chunk) for chunk in stage.chunks]
     passing = [passing_of(chunk, plan, mesh) for chunk in stage.chunks]
     buffer = max(block.gradient_buffer for chunk in stage.chunks for block in chunk)
@@ -111,7 +114,7 @@ def _peak(
 
 
 def passing_of(chunk: Sequence[LayerBlock], plan: ParallelPlan, mesh: DeviceMesh) -> float:
-    """The most that a block's backward pass adds; the blocks after it are freed by then."""
+    """Return the largest transient memory of a backward pass, less the freed blocks."""
     freed, worst = 0.0, 0.0
     for block in reversed(chunk):
         worst = max(worst, _transient(block, plan, mesh) - freed)

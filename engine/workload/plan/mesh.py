@@ -30,14 +30,15 @@ class DeviceMesh:
         sizes: Sequence[int],
         symmetric: Sequence[bool] = (),
     ) -> "DeviceMesh":
-        """Place the axes of ``parallel`` on a network of these sizes, the first one innermost (see
-        :func:`engine.workload.placement.place`); an axis that is not named has a degree of 1.
+        """Place the axes of ``parallel`` on a network of these sizes, the first axis innermost.
 
-        In dimensions that are ``symmetric`` the order of axes has no effect, so there the axes that
-        share gradients are moved side by side if they are not named so.
+        See :func:`engine.workload.placement.place`; an axis that is not named has a degree of 1.
 
-        Raises :class:`DimsweepError` for an unknown axis, or when replicas do not lie side by side;
-        :class:`InfeasibleError` when the degrees do not fit.
+        In ``symmetric`` dimensions the order of axes has no effect, so there the axes that share
+        gradients are made adjacent if they are not.
+
+        Raises :class:`DimsweepError` for an unknown axis, or if replicas are not adjacent;
+        :class:`InfeasibleError` if the degrees do not fit.
         """
         try:
             placed = place(parallel, sizes, AXES)
@@ -71,18 +72,21 @@ class DeviceMesh:
         return cls(groups)
 
     def degree(self, axis: str) -> int:
+        """Return the degree of an axis; 1 without it."""
         return self.groups[axis].n_members if axis in self.groups else 1
 
     @property
     def shard_axis(self) -> str:
-        """The replicas that ZeRO divides things among."""
+        """The axis among whose ranks ZeRO divides state."""
         return SHARDS if SHARDS in self.groups else REPLICAS
 
     def divided(self, n: int) -> "DeviceMesh":
-        """The mesh with replicas in groups of ``n`` neighbours that divide what ZeRO divides, and
-        copies of these groups (hybrid sharding); 0: all replicas are one group.
+        """Return the mesh with replicas in groups of ``n`` neighbours (hybrid sharding).
 
-        Raises :class:`InfeasibleError` when the replicas are no number of such groups.
+        Each group divides the state of ZeRO, and the groups hold copies. 0: all replicas are one
+        group.
+
+        Raises :class:`InfeasibleError` if the replicas do not divide into such groups.
         """
         if n in (0, self.degree(REPLICAS)):
             return self
@@ -105,14 +109,14 @@ class DeviceMesh:
         )
 
     def with_whole_experts(self) -> "DeviceMesh":
-        """The mesh with the group of ranks that divide experts without cutting any of them."""
+        """Return the mesh with the group of ranks that hold whole experts."""
         parts = [self.groups[axis] for axis in ("tensor", "expert") if axis in self.groups]
         if not parts:
             return self
         return DeviceMesh({**self.groups, EXPERT_RANKS: join(parts)})
 
     def with_expert_nodes(self) -> "DeviceMesh":
-        """The mesh with the two ways of a token to its expert: to the node, and on within it."""
+        """Return the mesh with the groups of a token's hops: to the node, and within it."""
         whole = self.groups.get(EXPERT_RANKS, self.groups.get("expert"))
         if whole is None:
             return self
@@ -122,7 +126,7 @@ class DeviceMesh:
         return DeviceMesh({**self.groups, EXPERT_NEIGHBOURS: within, EXPERT_NODES: between})
 
     def n_micro_batches(self, batch: int, micro_batch: int) -> int:
-        """Of each replica; context-parallel ranks share one batch."""
+        """Return the micro-batches of each replica; context-parallel ranks share one batch."""
         replicas = self.degree("data") * self.degree("expert")
         count, left = divmod(batch, replicas * micro_batch)
         if left:
@@ -136,7 +140,7 @@ class DeviceMesh:
         return count
 
     def hop(self, stage: int, target: int) -> tuple[int, ...]:
-        """Coordinates from a rank of one pipeline stage to its partner in another."""
+        """Return the offset from a rank of one pipeline stage to its partner in another."""
         pipeline = self.groups["pipeline"]
         here = coordinates_of(stage, pipeline.sizes)
         there = coordinates_of(target, pipeline.sizes)
@@ -146,7 +150,7 @@ class DeviceMesh:
 
 
 def _side_by_side(placed: Mapping[str, Group], symmetric: Sequence[bool]) -> dict[str, Group]:
-    """The same members in each dimension, but those that share gradients next to one another."""
+    """Return the axes, with those that share gradients adjacent in each dimension."""
     shared = [axis for axis in ("expert", "context", "data") if axis in placed]
     first = min(shared, key=list(placed).index)
     order = [

@@ -1,4 +1,4 @@
-"""Parallel plans: how a model is trained on the ranks."""
+"""Parallel plans: settings of training a model on the ranks."""
 
 import math
 from dataclasses import dataclass, replace
@@ -25,14 +25,14 @@ _PYTORCH = 25e6  # bytes
 
 
 class Stack(StrEnum):
-    """Who trains, and so in which buckets gradients are exchanged and weights are gathered.
+    """Training framework, which determines the buckets of gradient exchanges and weight gathers.
 
     ``ddp``: PyTorch's DistributedDataParallel, 25 MB (its ``bucket_cap_mb``).  ``fsdp``: PyTorch's
     fully sharded data parallelism, a block at once.  ``megatron``: Megatron-Core's distributed
     optimizer (NeMo 2, Megatron-Bridge), max(40,000,000, 1,000,000 a replica) parameters in the
     first chunk of a pipeline's first stage, and one bucket for each other chunk
     (``megatron/core/distributed/distributed_data_parallel.py``; the million a replica since 0.7,
-    April 2024).  ``nemo``: NeMo 1 with Apex's distributed Adam, a chunk at once where stages are
+    April 2024).  ``nemo``: NeMo 1 with Apex's distributed Adam, a chunk at once if stages are
     interleaved, else a layer (``configure_optimizers`` of ``megatron_gpt_model.py``).
     ``deepspeed``: 500,000,000 parameters (ZeRO's ``reduce_bucket_size``, and
     ``MEMORY_OPT_ALLREDUCE_SIZE`` of pipelines).
@@ -45,10 +45,10 @@ class Stack(StrEnum):
     DEEPSPEED = "deepspeed"
 
     def bucket(self, *, gradient: float, replicas: int, first: bool, chunks: int) -> float:
-        """Parameters of a bucket whose gradients have ``gradient`` bytes each; infinite for all of
-        a chunk, of which a stage has so many, and 0 for a block at once.
+        """Return the parameters of a bucket; infinite for a chunk at once, 0 for a block at once.
 
-        ``first``: whether it is the first chunk of the first stage.
+        Gradients have ``gradient`` bytes each, and a stage has ``chunks`` chunks. ``first`` says
+        whether the chunk is the first one of the first stage.
         """
         if self is Stack.DDP:
             return _PYTORCH / gradient
@@ -59,16 +59,17 @@ class Stack(StrEnum):
         return math.inf if self is Stack.NEMO and chunks > 1 else 0.0
 
     def flat_buffers(self, held: "Held") -> float:
-        """Bytes of buffers that are larger than any block of activations, so that PyTorch's cache
-        has no room for them when activations are freed: its segments are never joined
+        """Return the bytes of buffers that do not fit into the memory of freed activations.
+
+        They are larger than any block of activations, and PyTorch's cache never joins its segments
         (``c10/cuda/CUDACachingAllocator.cpp``).
 
-        Only DeepSpeed's are known (v0.6): a bucket of gradients (``ipg_buffer``, or what
-        ``allreduce_bucket`` flattens); at the update, with ZeRO, the rank's part of the gradients
-        as they are and in fp32 (``step`` of ``zero/stage_1_and_2.py``), without it those of all
-        parameters in fp32 twice, one by one and joined (``fp16/fused_optimizer.py``); where sums
-        are fp32 and values are not, gradients as they come, and that of the largest layer in fp32
-        (``bf16_optimizer.py``).
+        Only DeepSpeed's are known (v0.6): a bucket of gradients (``ipg_buffer``, or the flattened
+        bucket of ``allreduce_bucket``); at the update, with ZeRO, the rank's part of the gradients
+        in their precision and in fp32 (``step`` of ``zero/stage_1_and_2.py``), without ZeRO the
+        gradients of all parameters in fp32 twice, one by one and joined
+        (``fp16/fused_optimizer.py``); if sums are fp32 and values are not, the incoming gradients,
+        and those of the largest layer in fp32 (``bf16_optimizer.py``).
         """
         if self is not Stack.DEEPSPEED:
             return 0.0
@@ -83,8 +84,7 @@ class Stack(StrEnum):
 
 
 class Held(NamedTuple):
-    """Parameters of a rank: all of them, those of its largest block, and those that it updates,
-    which are a part of all if the optimizer's state ``is_cut``; bytes of a value and a gradient."""
+    """Numbers of parameters of a rank, and their bytes."""
 
     parameters: float
     largest: float
@@ -98,24 +98,27 @@ class Held(NamedTuple):
 
 
 class Optimizer(StrEnum):
-    """Adam keeps two moments of every weight, SGD its momentum."""
+    """The optimizer: Adam keeps two moments of every weight, SGD its momentum."""
 
     ADAM = "adam"
     SGD = "sgd"
 
 
 class GradientExchange(StrEnum):
-    """How replicas sum up their gradients: among themselves, or over parameter servers, of which
-    every replica is one for its share of the weights (Li et al., OSDI 2014)."""
+    """The exchange of gradients among replicas: directly, or through parameter servers.
+
+    Every replica is the parameter server of its share of the weights (Li et al., OSDI 2014).
+    """
 
     ALL_REDUCE = "all_reduce"
     PARAMETER_SERVER = "parameter_server"
 
 
 class Offload(StrEnum):
-    """What is kept in remote memory and comes when it is needed (ZeRO-Infinity, Rajbhandari et al.,
-    SC 2021).  The order is that of preference: first what causes the least traffic for the memory
-    that it frees."""
+    """State kept in remote memory (ZeRO-Infinity, Rajbhandari et al., SC 2021).
+
+    The order is by preference: the least traffic for the freed memory first.
+    """
 
     OPTIMIZER = "optimizer"
     ACTIVATIONS = "activations"
@@ -124,7 +127,7 @@ class Offload(StrEnum):
 
 @dataclass(frozen=True)
 class ParallelPlan:
-    """How an iteration over ``batch`` sequences (or samples) is run."""
+    """Settings of an iteration over ``batch`` sequences (or samples)."""
 
     #: Sequences or samples of an iteration, over all replicas.
     batch: Count
@@ -236,13 +239,12 @@ class ParallelPlan:
 
     @property
     def gathers_on_load(self) -> bool:
-        """Whether weights are gathered on their way from remote memory."""
+        """Whether weights are gathered while they are loaded from remote memory."""
         return self.memory_collectives and self.zero == 3 and Offload.WEIGHTS in self.offload
 
     @property
     def reduces_on_store(self) -> bool:
-        """Whether gradients are reduced on their way to remote memory, where the optimizer's state
-        is."""
+        """Whether gradients are reduced while they are stored to remote memory."""
         return self.memory_collectives and self.zero >= 2 and Offload.OPTIMIZER in self.offload
 
     @property
@@ -252,7 +254,7 @@ class ParallelPlan:
 
     @property
     def has_master_copy(self) -> bool:
-        """Whether the optimizer keeps the weights in fp32, beside narrower ones."""
+        """Whether the optimizer keeps an fp32 copy of narrower weights."""
         return self.value < 4
 
     def __post_init__(self) -> None:
@@ -308,8 +310,7 @@ class ParallelPlan:
             )
 
     def _check_parts(self) -> None:
-        """Gradients of weights that come late are known for one chunk a stage, whose gradients are
-        exchanged at the end."""
+        """Refuse settings for which late gradients of weights are not modelled."""
         for where, wrong, hint in (
             ("interleave", self.interleave > 1, "interleave: 1"),
             ("zero", self.zero > 1, "zero: 1"),
@@ -326,8 +327,11 @@ class ParallelPlan:
                 raise InfeasibleError(what, where=where, hint=hint)
 
     def without_idle_keys(self, mesh: DeviceMesh) -> "ParallelPlan":
-        """Return the plan that this one is on ``mesh``: without ZeRO and parameter servers, if no
-        other rank holds the same weights, or if ZeRO divides them among single ranks."""
+        """Return the plan without settings that have no effect on ``mesh``.
+
+        ZeRO and parameter servers have none if no other rank holds the same weights, or if ZeRO
+        divides them among single ranks.
+        """
         has_replicas = mesh.degree(REPLICAS) > 1
         if has_replicas and self.shard_ranks != 1:
             return self
@@ -344,7 +348,7 @@ class ParallelPlan:
         )
 
     def shard(self, mesh: DeviceMesh) -> Shard:
-        """One rank's part of the work."""
+        """Return one rank's part of the work."""
         return Shard(
             batch=self.micro_batch,
             tensor=mesh.degree("tensor"),

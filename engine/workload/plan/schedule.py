@@ -1,4 +1,4 @@
-"""In which order a pipeline stage runs the forward and backward passes of its micro-batches."""
+"""Schedules: the order of a pipeline stage's forward and backward passes."""
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -14,8 +14,10 @@ from dimsweep.engine.errors import InfeasibleError
 
 
 class Part(StrEnum):
-    """Of a backward pass: all of it, the gradients of what came in, which the stage before waits
-    for, or those of the weights, which nobody waits for."""
+    """The part of a backward pass: all gradients, those of the inputs, or those of the weights.
+
+    The stage before waits for the gradients of the inputs; no stage waits for those of the weights.
+    """
 
     WHOLE = ""
     INPUTS = "inputs"
@@ -32,7 +34,7 @@ class Action(NamedTuple):
 
     @property
     def ends(self) -> bool:
-        """Whether the backward pass is over, and what it kept is freed."""
+        """Whether it completes a backward pass, so that its activations are freed."""
         return self.backward and self.part is not Part.INPUTS
 
 
@@ -49,7 +51,7 @@ class Action(NamedTuple):
 
 
 def zb_h1(*, stage: int, n_stages: int, n_micro_batches: int) -> Iterator[Action]:
-    """What ``stage`` of ``n_stages`` does, in order."""
+    """Yield the actions of ``stage`` of ``n_stages`` in order."""
     warm_up, back, late = min(n_micro_batches, n_stages - 1 - stage), 0, 0
     for forward in range(n_micro_batches + warm_up):
         if forward < n_micro_batches:
@@ -77,11 +79,12 @@ def zb_h1(*, stage: int, n_stages: int, n_micro_batches: int) -> Iterator[Action
 
 
 def dualpipe(*, stage: int, n_stages: int, n_micro_batches: int) -> Iterator[Action]:
-    """What ``stage`` of ``n_stages`` does, in order: chunk 0 is of the micro-batches from the first
-    stage, chunk 1 of those from the last.
+    """Yield the actions of ``stage`` of ``n_stages`` in order.
 
-    Raises :class:`InfeasibleError` for an odd number of stages or micro-batches, or fewer of these
-    than two for each stage.
+    Chunk 0 serves the micro-batches from the first stage, chunk 1 those from the last stage.
+
+    Raises :class:`InfeasibleError` for an odd number of stages or micro-batches, and for fewer than
+    two micro-batches for each stage.
     """
     if n_stages % 2 or n_micro_batches % 2 or n_micro_batches < 2 * n_stages:
         raise InfeasibleError(
@@ -119,8 +122,10 @@ def dualpipe(*, stage: int, n_stages: int, n_micro_batches: int) -> Iterator[Act
 
 
 class _Passes:
-    """A stage's next passes of either way: 0 begins at the end that is nearer to the stage, and is
-    chunk 1 where that is ``turned``; and what came of backward passes that were cut."""
+    """The next passes of a stage in both directions, and the deferred parts of its backward passes.
+
+    Direction 0 begins at the end nearer to the stage; it is chunk 1 if ``turned``.
+    """
 
     def __init__(self, *, turned: bool) -> None:
         self._turned = turned
@@ -145,10 +150,13 @@ _NOT = np.iinfo(np.int64).max  # steps are of another kind
 
 
 class Schedule(StrEnum):
-    """GPipe (Huang et al., 2019): all forward, then all backward.  1F1B (Narayanan et al.,
+    """The order of passes in a pipeline.
+
+    GPipe (Huang et al., 2019): all forward, then all backward. 1F1B (Narayanan et al.,
     PipeDream-Flush 2020): backward as soon as possible, which bounds the micro-batches in flight;
-    with several chunks of layers a stage it is interleaved (Narayanan et al., SC 2021).  ZB-H1:
-    see :mod:`engine.workload.plan.schedule`; DualPipe: :mod:`engine.workload.plan.schedule`."""
+    with several chunks of layers a stage it is interleaved (Narayanan et al., SC 2021). ZB-H1 and
+    DualPipe: see :mod:`engine.workload.plan.schedule`.
+    """
 
     GPIPE = "gpipe"
     ONE_F_ONE_B = "1f1b"
@@ -157,7 +165,7 @@ class Schedule(StrEnum):
 
     @property
     def cuts_backward(self) -> bool:
-        """Whether gradients of weights may come apart from those of what came in."""
+        """Whether the gradients of weights may be computed later than those of inputs."""
         return self in _IN_PARTS
 
     @property
@@ -176,10 +184,9 @@ _IN_PARTS: Mapping[Schedule, Callable[..., Iterator[Action]]] = {
 def actions(
     schedule: Schedule, *, stage: int, n_stages: int, n_chunks: int, n_micro_batches: int
 ) -> tuple[Action, ...]:
-    """What ``stage`` of ``n_stages`` does, in order.
+    """Return the actions of ``stage`` of ``n_stages`` in order.
 
-    Raises :class:`DimsweepError` when micro-batches do not divide by the stages, which interleaved
-    chunks need.
+    Raises :class:`DimsweepError` if interleaved chunks need micro-batches that the stages divide.
     """
     if n_chunks > 1 and n_micro_batches % n_stages:
         raise InfeasibleError(
@@ -212,13 +219,15 @@ def actions(
 
 
 def n_passes(order: Sequence[Action]) -> int:
-    """How many forward passes there are, each with its backward pass."""
+    """Return the number of forward passes; each has a backward pass."""
     return [action.backward for action in order].count(False)
 
 
 def at_once(order: Sequence[Action], overlap: bool) -> Iterator[tuple[Action, ...]]:
-    """What runs at the same time: each action alone, or a whole backward pass and the forward pass
-    after it, which is another micro-batch's."""
+    """Yield the actions that run at the same time.
+
+    Each runs alone, or with ``overlap`` a full backward pass runs with the forward pass after it.
+    """
     if not overlap:
         yield from zip(order)
         return
@@ -232,8 +241,10 @@ def at_once(order: Sequence[Action], overlap: bool) -> Iterator[tuple[Action, ..
 
 
 class Repeat(NamedTuple):
-    """``period`` steps of a schedule from ``start`` on, so many ``times`` in a row, each for
-    micro-batches ``step`` further on."""
+    """``period`` steps of a schedule from ``start`` on, repeated ``times`` times.
+
+    In each repetition the numbers of micro-batches grow by ``step``.
+    """
 
     start: int
     period: int
@@ -244,8 +255,10 @@ class Repeat(NamedTuple):
 def repeats(
     what: Sequence[Hashable], micro_batches: Sequence[int], periods: Sequence[int]
 ) -> Iterator[Repeat]:
-    """The steps of a schedule, in order, those that repeat themselves with one of the ``periods``
-    at once; ``what`` each one is, but for its micro-batch."""
+    """Yield the repeats of a schedule in order, with one of the ``periods``.
+
+    ``what`` is the kind of each step, without its micro-batch.
+    """
     numbers = {each: number for number, each in enumerate(dict.fromkeys(what))}
     kind = np.array([numbers[each] for each in what], dtype=np.int64)
     number = np.array(micro_batches, dtype=np.int64)
@@ -263,7 +276,7 @@ def repeats(
 
 
 def _until(kind: Longs, number: Longs, period: int) -> Longs:
-    """Up to where the steps from each one on repeat themselves."""
+    """Return, for each step, the end of the repetition that starts there."""
     alike, until = kind[period:] == kind[:-period], np.arange(len(kind))
     by = np.where(alike, number[period:] - number[:-period], _NOT)
     change = np.append(np.flatnonzero(by[1:] != by[:-1]) + 1, len(by))
@@ -272,8 +285,10 @@ def _until(kind: Longs, number: Longs, period: int) -> Longs:
 
 
 def _place(i: int, n_stages: int, n_chunks: int) -> tuple[int, int]:
-    """Micro-batch and chunk of a stage's ``i``-th forward pass: groups of as many micro-batches as
-    there are stages go through the first chunk, then through the next one."""
+    """Return the micro-batch and chunk of a stage's ``i``-th forward pass.
+
+    Groups of one micro-batch for each stage pass the first chunk, then the next one.
+    """
     group, within = divmod(i, n_stages * n_chunks)
     chunk, offset = divmod(within, n_stages)
     if n_chunks == 1:

@@ -1,4 +1,4 @@
-"""The pipeline stages of a model: which blocks each of them runs."""
+"""The pipeline stages of a model, and the blocks that each of them runs."""
 
 import itertools
 from collections.abc import Sequence
@@ -11,13 +11,7 @@ from dimsweep.engine.workload.models.model import CollectiveStep, LayerBlock, Ra
 
 @dataclass(frozen=True)
 class Stage:
-    """Stage ``number`` of ``n_stages``: its chunks of blocks.
-
-    ``message`` is the bytes that a rank hands from chunk to chunk; ``message_is_cut`` says whether
-    each tensor-parallel rank holds another part of the activation.  ``tied`` is the number of
-    parameters shared with the stage at the other end.  With ``both_ways`` the second chunk is of
-    the micro-batches that come from the other end, whose stage has the same two.
-    """
+    """Stage ``number`` of ``n_stages``: its chunks of blocks."""
 
     number: int
     n_stages: int
@@ -29,36 +23,36 @@ class Stage:
 
     @property
     def places(self) -> int:
-        """How many chunks a micro-batch passes."""
+        """Number of chunks that a micro-batch passes."""
         return self.n_stages * (1 if self.both_ways else len(self.chunks))
 
     def place(self, chunk: int) -> int:
-        """Which one of them a chunk is."""
+        """Return the position of a chunk among those that a micro-batch passes."""
         if self.both_ways and chunk:
             return self.mirror
         return self.number if self.both_ways else chunk * self.n_stages + self.number
 
     def at(self, place: int, chunk: int) -> int:
-        """The stage that has a place on the way of the micro-batches of ``chunk``."""
+        """Return the stage at a position on the way of the micro-batches of ``chunk``."""
         return self.n_stages - 1 - place if self.both_ways and chunk else place % self.n_stages
 
     @property
     def mirror(self) -> int:
-        """The stage as far from the other end."""
+        """The stage at the same distance from the other end."""
         return self.n_stages - 1 - self.number
 
     def shared_among(self, tensor: int) -> int:
-        """How many ``tensor``-parallel ranks send a part each of what they all hold.
+        """Return the number of ``tensor``-parallel ranks that each send a part.
 
         The ranks of the next stage gather the parts (the scatter-gather optimisation of Narayanan
-        et al., SC 2021, section 4.1).  Under sequence parallelism each rank holds its own tokens
-        only, sends all of them to its partner, and nothing is gathered (Korthikanti et al., 2023,
+        et al., SC 2021, section 4.1). Under sequence parallelism each rank holds its own tokens
+        only and sends all of them to its partner, so nothing is gathered (Korthikanti et al., 2023,
         section 4.2.2).
         """
         return 1 if self.message_is_cut else tensor
 
     def gather(self, tensor: int) -> tuple[Step, ...]:
-        """What follows a message that came in parts."""
+        """Return the steps that join the parts of a message."""
         parts = self.shared_among(tensor)
         if parts == 1:
             return ()
@@ -66,14 +60,16 @@ class Stage:
 
     @property
     def parameters(self) -> float:
+        """Number of parameters without experts."""
         return sum(block.parameters for chunk in self.chunks for block in chunk)
 
     @property
     def expert_parameters(self) -> float:
+        """Number of parameters of experts."""
         return sum(block.expert_parameters for chunk in self.chunks for block in chunk)
 
     def reached(self, micro_batches: int) -> float:
-        """The values of its experts that so many micro-batches give gradients, at most."""
+        """Return the most expert values that receive gradients from ``micro_batches``."""
         return sum(block.reached(micro_batches) for chunk in self.chunks for block in chunk)
 
 
@@ -85,14 +81,18 @@ def cut(
     *,
     both_ways: bool = False,
 ) -> list[Stage]:
-    """Stages of layers; chunk c of stage i holds the c * n_stages + i-th share, or with
-    ``both_ways`` chunk 1 that of the stage as far from the other end.
+    """Return the stages of a model.
 
-    ``layers`` are those of each share.  Unless they are given, shares are as equal as can be: what
-    stands before and after the layers is added to the first and the last share where the layers
-    divide evenly, and else takes the place of a layer there (as in Llama 3 405B's 126 layers, or
-    BLOOM's 70 on 12 stages).  Raises :class:`InfeasibleError` when there are more shares than
-    layers, and :class:`DimsweepError` for ``layers`` that do not add up.
+    Chunk c of stage i holds share c * n_stages + i of the layers; with ``both_ways`` chunk 1 holds
+    the share of the stage at the same distance from the other end.
+
+    ``layers`` are the layers of each share. By default shares are as equal as possible. If the
+    layers divide evenly, the blocks before and after the layers are added to the first and last
+    share; otherwise each counts as a layer (as in Llama 3 405B's 126 layers, or BLOOM's 70 on 12
+    stages).
+
+    Raises :class:`InfeasibleError` for more shares than layers, and :class:`DimsweepError` for
+    ``layers`` with a wrong sum.
     """
     if n_chunks > 1 and n_stages == 1:
         raise InfeasibleError(
@@ -131,8 +131,11 @@ _Share = tuple[LayerBlock, ...]
 
 
 def _shares(model: RankModel, n: int) -> list[_Share]:
-    """The blocks in ``n`` shares; larger ones come late, where fewer micro-batches are in flight,
-    but not last, where the logits are."""
+    """Return the blocks in ``n`` shares.
+
+    Larger shares come late, where fewer micro-batches are in flight, but not last, where the logits
+    are.
+    """
     if len(model.layers) % n == 0:
         return _given(model, n, [len(model.layers) // n] * n)
     blocks = (*model.front, *model.layers, *model.back)
@@ -142,7 +145,7 @@ def _shares(model: RankModel, n: int) -> list[_Share]:
 
 
 def _given(model: RankModel, n: int, layers: Sequence[int]) -> list[_Share]:
-    """Shares of so many layers, with what stands before and after them."""
+    """Return shares of the given numbers of layers, with the blocks before and after the layers."""
     if len(layers) != n or sum(layers) != len(model.layers) or min(layers) < 0:
         raise DimsweepError(
             f"{len(layers)} shares of {sum(layers)} layers, but the model has {len(model.layers)} "

@@ -1,4 +1,4 @@
-"""From steps to operators: kernels that follow one another become one operator."""
+"""Compilation of steps to operators: consecutive kernels become one operator."""
 
 import itertools
 from collections import defaultdict
@@ -24,8 +24,11 @@ from dimsweep.engine.workload.models.model import AccessStep, CollectiveStep, St
 
 
 class Item(NamedTuple):
-    """An operator to be; one with a ``label`` is waited for later, by an item without work.  It
-    starts when what has the label ``follows`` is done, too."""
+    """An operator before it is placed in a graph.
+
+    An item with a ``label`` is waited for by a later item without work. It also waits for the items
+    with the label ``follows``.
+    """
 
     name: str
     work: Compute | Access | Collective | None
@@ -34,10 +37,10 @@ class Item(NamedTuple):
 
 
 def compile_steps(steps: Iterable[Step], apart: str = "") -> list[Item]:
-    """Items of ``steps``; each run of kernels is one of them.
+    """Return the items of ``steps``; each run of consecutive kernels is one item.
 
-    Collectives of a pass that runs ``apart`` have communicators of that name, which need not wait
-    for those of the pass beside it.
+    Collectives of a pass that runs ``apart`` get separate communicators of that name, so they do
+    not wait for those of the concurrent pass.
     """
     items: list[Item] = []
     kernels: list[Kernel] = []
@@ -85,17 +88,17 @@ def _collective(step: CollectiveStep, apart: str) -> Item:
 
 
 def partly_beside(steps: Iterable[Step], overlap: float) -> Iterator[Step]:
-    """The steps of a pass, of whose collectives that it waits for, but goes on beside until then,
-    a share of ``overlap`` of the bytes, of each kind over each axis, goes beside it: the first ones
-    do; the last come when the pass waits for them, and nothing goes beside.
+    """Yield the steps of a pass with only a share ``overlap`` of its collectives' bytes overlapped.
 
-    Kernels beside a collective are slower, since it takes cores and memory bandwidth from them: by
-    18.9 % in the mean of GPUs, and up to 40 % ("Characterizing Compute-Communication Overlap in
-    GPU-Accelerated Distributed Deep Learning", arXiv 2507.03114, 2025).  Over a pass that comes to
-    the same as a part of the collectives that nothing goes beside.  At most one of each kind is cut
-    in two, which pays its latency twice.  A communicator runs its collectives in the order of
-    issue: one that was waited for before others are done would wait for those, too, so it is the
-    last ones.
+    It applies to collectives that the pass waits for later, for each kind and axis: the first bytes
+    overlap, and the last are moved when the pass waits for them, while nothing else runs.
+
+    Kernels next to a collective are slower, since it takes cores and memory bandwidth from them: by
+    18.9 % on average over GPUs, and up to 40 % ("Characterizing Compute-Communication Overlap in
+    GPU-Accelerated Distributed Deep Learning", arXiv 2507.03114, 2025). Over a pass this equals a
+    part of the collectives that nothing overlaps. At most one collective of each kind is cut in
+    two, and pays its latency twice. A communicator runs its collectives in the order of issue, so
+    the late ones are the last ones.
     """
     if overlap == 1:
         yield from steps
@@ -123,7 +126,7 @@ def partly_beside(steps: Iterable[Step], overlap: float) -> Iterator[Step]:
 
 
 def _waited_for(steps: Sequence[Step]) -> dict[int, CollectiveStep]:
-    """The collectives that these steps wait for later, and that no other one follows, by place."""
+    """Return the collectives that a later wait ends and that none follows, by their place."""
     followed = {step.follows for step in steps if isinstance(step, CollectiveStep)}
     labels, found = set[str](), dict[int, CollectiveStep]()
     for place in reversed(range(len(steps))):
@@ -140,9 +143,7 @@ _Before = int | str | None  # an operator of a template, or who had a label, or 
 
 @dataclass(frozen=True)
 class _Template:
-    """Items as operators.  ``outside``: what some of them, by number, wait for that was before;
-    ``last``: what the operators after these wait for.  ``waited``: labels of operators before
-    these that are not to be waited for again; ``pending``: labels of these that are."""
+    """Items as operators, with places relative to the first."""
 
     operators: tuple[Operator, ...]
     outside: tuple[tuple[int, tuple[_Before, ...]], ...]
@@ -181,10 +182,10 @@ class _Template:
 
 
 class RankGraph:
-    """One rank's operators, in the order of its program; equal items are stamped, not built anew.
+    """Builder of one rank's operators in program order; equal items become stamps.
 
-    Items are known again by their identity.  What is done for a micro-batch has its ``number``,
-    which stands for ``{}`` in names; messages of one are ``tags`` apart from those of the next.
+    Items are recognised by their identity. Work of a micro-batch has its ``number``, which replaces
+    ``{}`` in names; the tags of consecutive micro-batches differ by ``tags``.
     """
 
     def __init__(self, tags: int = 0) -> None:
@@ -199,10 +200,10 @@ class RankGraph:
         self._messages: dict[tuple[str, Work], tuple[Operator, ...]] = {}
 
     def repeat(self, part: Callable[[int], None], times: int, step: int) -> None:
-        """Run ``part`` of 0, 1 and so on, so many ``times``; numbers go on by ``step``.
+        """Run ``part`` for 0 to ``times`` - 1; numbers grow by ``step``.
 
-        As soon as it waits for what is as far behind as the time before, it does so for ever: what
-        it did then is stamped as a section for all the times that are left.
+        Once a repetition depends on operators at the same distance as the one before, all later
+        ones do, too: it becomes a section that covers all remaining repetitions.
         """
         for time in range(times):
             start, n_stamps, left = self._n, len(self._stamps), times - 1 - time
@@ -220,7 +221,7 @@ class RankGraph:
                 return
 
     def _go_on(self, every: int, times: int, known: dict[str, int]) -> None:
-        """Be where all is ``times`` further on; ``known`` is how many had a label before."""
+        """Move places on by ``times`` repeats; ``known`` counts earlier operators by label."""
         self._n += times * every
         self._last = _moved(self._last, times * every)
         for label, nodes in self._pending.items():
@@ -232,7 +233,7 @@ class RankGraph:
                 nodes += _moved(new, time * every)
 
     def run(self, prefix: str, items: Sequence[Item], number: int = 0) -> None:
-        """Run ``items`` after all that came before."""
+        """Run ``items`` after all earlier operators."""
         if id(items) not in self._templates:
             self._templates[id(items)] = items, _Template.of(items)
         template = self._templates[id(items)][1]
@@ -257,7 +258,7 @@ class RankGraph:
         outside: Iterable[tuple[int, tuple[int, ...]]],
         number: int,
     ) -> int:
-        """Add operators; returns the place of the first."""
+        """Add operators and return the place of the first."""
         start = self._n
         if operators:
             waiting = tuple((place, after) for place, after in outside if after)
@@ -270,7 +271,7 @@ class RankGraph:
         return self._stamp(name, operators, [(0, tuple(sorted(set(self._last))))], number)
 
     def beside(self, *parts: Callable[[], None]) -> None:
-        """Run parts at once, each after all that came before; what follows waits for all."""
+        """Run parts concurrently after all earlier operators; the next one waits for all."""
         start: tuple[int, ...] = self._last
         ends: list[int] = []
         for part in parts:
@@ -280,16 +281,17 @@ class RankGraph:
         self._last = tuple(dict.fromkeys(ends))
 
     def send(self, name: str, message: Send, number: int = 0, *, wait: bool = False) -> None:
-        """Send beside what follows, or ``wait`` until the message has been sent."""
+        """Send a message while the next operators run, or ``wait`` until it is sent."""
         node = self._add(name, message, number)
         if wait:
             self._last = (node,)
 
     def receive(self, name: str, message: Receive, number: int = 0) -> None:
-        """Wait for a message; it may be under way already."""
+        """Wait for a message."""
         self._last = (*self._last, self._add(name, message, number))
 
     def build(self) -> StampedGraph:
+        """Return the graph."""
         return StampedGraph([*self._sections, Section(tuple(self._stamps))])
 
 

@@ -1,4 +1,4 @@
-"""A training iteration: one graph for each pipeline stage, whatever the number of ranks."""
+"""A training iteration: one graph for each pipeline stage, for any number of ranks."""
 
 import itertools
 import math
@@ -42,9 +42,23 @@ _FORWARD, _BACKWARD, _MIRROR = _DIRECTIONS = range(3)  # tags
 def training(
     model: Model, plan: ParallelPlan, mesh: DeviceMesh, name: str = "training"
 ) -> Workload:
-    """One iteration of ``model`` under ``plan``.
+    """Return one iteration of ``model`` under ``plan`` as a workload.
 
-    Raises :class:`DimsweepError` naming the key of the plan that does not divide.
+    Parameters
+    ----------
+    model
+        The model to train.
+    plan
+        Batch, schedule, sharding and exchanges.
+    mesh
+        The process groups of the plan on a network.
+    name
+        Name of the workload.
+
+    Raises
+    ------
+    DimsweepError
+        With the key of the plan that does not divide.
     """
     plan = plan.without_idle_keys(mesh)
     mesh = grouped(plan, mesh)
@@ -62,21 +76,25 @@ def training(
 
 
 def training_amount(model: Model, plan: ParallelPlan) -> Amount:
-    """What an iteration of :func:`training` gets done.  A checkpoint of it has the weights and the
-    optimizer's state, once."""
+    """Return the work of an iteration of :func:`training`.
+
+    A checkpoint of it contains the weights and the optimizer's state once.
+    """
     return model.amount(plan.batch, kept=plan.value + state_bytes(plan), narrow=plan.narrow)
 
 
 def training_footprint(model: Model, plan: ParallelPlan, mesh: DeviceMesh) -> Footprint:
-    """What the fullest rank of :func:`training` must hold, without its graph."""
+    """Return the peak memory of the fullest rank of :func:`training` without building its graph."""
     plan = plan.without_idle_keys(mesh)
     mesh = grouped(plan, mesh)
     return _fullest(_stages(model, plan, mesh), plan, mesh)
 
 
 def passes(block: LayerBlock, plan: ParallelPlan, *, sums: bool) -> tuple[list[Item], list[Item]]:
-    """What the forward and the backward pass of a block do by themselves: without what replicas
-    exchange, and with the gradients' addition to those of earlier micro-batches if ``sums``."""
+    """Return the items of a block's forward and backward pass, without exchanges among replicas.
+
+    With ``sums`` the backward pass adds its gradients to those of earlier micro-batches.
+    """
     zero = 0 if sums else 2
     alone = replace(plan, zero=zero, whole_sums=False, interleave=1, overlap_parameters=False)
     stage = Stage(0, 1, ((block,),), 0.0, message_is_cut=True, tied=0.0)
@@ -86,7 +104,7 @@ def passes(block: LayerBlock, plan: ParallelPlan, *, sums: bool) -> tuple[list[I
 
 
 def grouped(plan: ParallelPlan, mesh: DeviceMesh) -> DeviceMesh:
-    """The mesh with the groups that the plan needs."""
+    """Return the mesh with the groups that the plan needs."""
     mesh = mesh.divided(plan.shard_ranks)
     mesh = mesh.with_whole_experts() if plan.whole_experts else mesh
     return mesh.with_expert_nodes() if plan.experts_by_node else mesh
@@ -152,18 +170,18 @@ class _StageProgram:
         self._hops: dict[int, tuple[int, ...]] = {}
 
     def forward_items(self, chunk: int) -> list[Item]:
-        """What a forward pass of a chunk does, unless it is the chunk's first one."""
+        """Return the items of a chunk's forward pass, except for its first micro-batch."""
         return self._forward[False][chunk]
 
     def backward_items(self, chunk: int) -> list[Item]:
-        """What a backward pass of a chunk does, unless it is the chunk's last one."""
+        """Return the items of a chunk's backward pass, except for its last micro-batch."""
         return self._backward[Part.WHOLE][False][chunk]
 
     def _compiled(self, steps: Iterable[Step], apart: str = "") -> list[Item]:
-        """Items of steps that have collectives beside them."""
         return compile_steps(partly_beside(steps, self._plan.overlap), apart)
 
     def build(self) -> Graph:
+        """Return the graph of the stage."""
         final = {a.chunk: a for a in self._order if a.backward}  # the last one of each chunk
         begin = {a.chunk: a for a in reversed(self._order) if not a.backward}
         edges = {*map(id, (*final.values(), *begin.values()))}
@@ -197,7 +215,7 @@ class _StageProgram:
         return self._graph.build()
 
     def _run(self, action: Action, *, edge: bool) -> None:
-        """A pass; at the ``edge`` it is its chunk's first forward or last backward one."""
+        """Add a pass; ``edge``: the first forward or last backward pass of its chunk."""
         late = action.part is Part.WEIGHTS
         if not late:
             self._receive(action)
@@ -214,7 +232,7 @@ class _StageProgram:
     # --- between stages -------------------------------------------------------------------------
 
     def _hop(self, target: int) -> tuple[int, ...]:
-        """The way to the same place of another stage."""
+        """Return the offset to the partner in another stage."""
         if target not in self._hops:
             self._hops[target] = self._mesh.hop(self._stage.number, target)
         return self._hops[target]
@@ -244,19 +262,18 @@ class _StageProgram:
         self._graph.send(f"send {_named(action)}", message, action.micro_batch, wait=wait)
 
     def _tag(self, boundary: int, action: Action) -> int:
-        """Messages of one micro-batch over one boundary between chunks, one way, are alike."""
+        """Return the tag of messages over one boundary between chunks in one direction."""
         return boundary * len(_DIRECTIONS) + (_BACKWARD if action.backward else _FORWARD)
 
     def _tie(self) -> None:
-        """The first and the last stage sum up the gradients of the embedding that both hold."""
+        """Sum up the gradients of the embedding that the first and the last stage both hold."""
         n, here = self._stage.n_stages, self._stage.number
         if not self._stage.tied or here not in (0, n - 1):
             return
         self._swap("embedding gradient", self._stage.tied)
 
     def _share(self) -> None:
-        """Where micro-batches come from both ends, two stages have the same layers: each sends the
-        other its gradients, or its shards of them."""
+        """Exchange gradients, or shards of them, with the stage that has the same layers."""
         if self._stage.both_ways:
             dense, experts = self._stage.parameters, self._stage.reached(self._n_micro_batches)
             if self._plan.zero:
@@ -264,7 +281,7 @@ class _StageProgram:
             self._swap("gradients", dense + experts)
 
     def _swap(self, what: str, values: float) -> None:
-        """Gradients of so many values go to the stage at the other end, and its own come."""
+        """Exchange ``values`` gradients with the stage at the other end."""
         n_bytes, offset = values * self._plan.gradient_value, self._hop(self._stage.mirror)
         message = Send(n_bytes, offset, _MIRROR, stream="pipeline forward")
         self._graph.send(f"send {what}", message)
@@ -311,7 +328,7 @@ class _StageProgram:
             yield from buckets.rest()
 
     def _late_steps(self, chunk: int, *, last: bool) -> Iterator[Step]:
-        """The gradients of weights, after those of what came in, and their exchange."""
+        """Yield the deferred gradients of weights, and their exchange."""
         buckets = _Buckets(self.limit(chunk), self)
         for block in self._stage.chunks[chunk][::-1]:
             for step in block.backward:
@@ -324,7 +341,7 @@ class _StageProgram:
             yield from buckets.rest()
 
     def _sum_up(self, block: LayerBlock) -> Iterator[Step]:
-        """Add a micro-batch's gradients to those of the ones before it, unless products do so."""
+        """Add a micro-batch's gradients to the sum of earlier ones, unless products do so."""
         parameters = block.parameters + block.reached(1)
         if self._fuses:
             parameters -= sum(map(_weight_gradients, block.backward))
@@ -333,8 +350,7 @@ class _StageProgram:
 
     @property
     def _sums(self) -> bool:
-        """Whether gradients of micro-batches are added up here: all are, unless they are divided
-        among the replicas."""
+        """Whether gradients of micro-batches are summed up locally: unless replicas divide them."""
         return self._n_micro_batches > 1 and self._plan.zero < 2
 
     @property
@@ -342,12 +358,11 @@ class _StageProgram:
         return self._sums and self._plan.fused_sums and not self._plan.weight_streaming
 
     def _summing(self, step: Step) -> Iterator[Step]:
-        """A product of weights' gradients that reads and writes their sum, in the place of writing
-        them, if sums are fused.
+        """Yield a product of weight gradients that also adds to their sum, if sums are fused.
 
-        The arithmetic of a large product hides that.  Those of experts one after another are too
-        small for it: each ends with what its last tiles read and write (SimuMax measured on B200
-        0.81 to 1.12 of the two together, ``configs/system/b200_bf16_ceperm.json``).
+        A large product hides the additional traffic. Products of experts one after another are too
+        small for that: each ends with the reads and writes of its last tiles (SimuMax measured 0.81
+        to 1.12 of the sum of both on B200, ``configs/system/b200_bf16_ceperm.json``).
         """
         values = _weight_gradients(step) if self._fuses else 0.0
         if not values:
@@ -362,7 +377,7 @@ class _StageProgram:
             yield step._replace(n_bytes=step.n_bytes + more)
 
     def limit(self, chunk: int) -> float:
-        """Parameters of a bucket; 0 for those of a block at once."""
+        """Return the parameters of a bucket; 0 for a block at once."""
         plan = self._plan
         if plan.bucket is not None:
             return plan.bucket / plan.gradient_value
@@ -374,8 +389,7 @@ class _StageProgram:
         )
 
     def _gathered(self, chunk: int) -> dict[int, tuple[float, float]]:
-        """Parameters that are gathered at once, and those of experts, by the first block that they
-        are of."""
+        """Return the parameters and expert parameters of each gather, by the first block in it."""
         limit, found, first = self.limit(chunk), dict[int, tuple[float, float]](), 0
         for i, block in enumerate(self._stage.chunks[chunk]):
             dense, experts = found.get(first, (0.0, 0.0))
@@ -385,8 +399,10 @@ class _StageProgram:
         return found
 
     def _gather_ahead(self) -> Iterator[Step]:
-        """What replicas have divided comes while the first forward passes run, which wait for it
-        bucket by bucket; what nothing goes beside comes before them, all at once."""
+        """Gather divided weights during the first forward passes, which wait for them by bucket.
+
+        The share that does not overlap is gathered first, at once.
+        """
         overlap, chunks = self._plan.overlap, range(len(self._stage.chunks))
         parts = {
             _weights(chunk, first): values
@@ -402,13 +418,13 @@ class _StageProgram:
     def _gather_values(
         self, dense: float, experts: float, share: float = 1.0, label: str = ""
     ) -> Iterator[Step]:
-        """Gather a share of what replicas have divided of so many parameters."""
+        """Gather a ``share`` of the given numbers of divided parameters."""
         for parameters, axis, n in self._shares(dense, experts):
             n_bytes = parameters * self._plan.gathered / n * share
             yield CollectiveStep(Kind.ALL_GATHER, n_bytes, axis, label)
 
     def _exchange_steps(self, chunk: int) -> Iterator[Step]:
-        """The exchange of a chunk's gradients where it does not go beside the backward pass."""
+        """Yield the exchange of a chunk's gradients if it does not overlap the backward pass."""
         if self._plan.overlap_gradients or self._plan.weight_streaming:
             return
         buckets = _Buckets(self.limit(chunk), self)
@@ -417,7 +433,7 @@ class _StageProgram:
         yield from buckets.rest()
 
     def _arrive(self, blocks: tuple[LayerBlock, ...], i: int, *, backward: bool) -> Iterator[Step]:
-        """Wait for what a block needs from elsewhere; it came while the block before it ran."""
+        """Wait for the loads and gathers of a block, and start those of the next one."""
         if self._plan.weight_streaming:
             yield from self._stream(blocks[i].parameters * self._plan.value, store=False)
         if not (self._gathers or self._plan.offload):
@@ -429,8 +445,7 @@ class _StageProgram:
         yield WaitStep(f"block {i}")
 
     def _fetch(self, block: LayerBlock, i: int, *, backward: bool) -> Iterator[Step]:
-        """Load a block's weights from remote memory, and gather what ZeRO-3 has divided; and, in
-        the backward pass, load its activations."""
+        """Load and gather a block's weights; in a backward pass, load activations."""
         ready = f"block {i}"
         for parameters, axis, n in (
             (block.parameters, self._axis, self._n_shards),
@@ -451,8 +466,7 @@ class _StageProgram:
             yield AccessStep(block.activations, ready)
 
     def _stream(self, n_bytes: float, *, store: bool) -> Iterator[Step]:
-        """Weights that come, or gradients that leave, before anything else is done: the same for
-        all replicas, or summed up."""
+        """Load weights or store gradients, and wait; all replicas share them."""
         axis = self._axis if self._n_shards > 1 else ""
         if n_bytes:
             yield AccessStep(n_bytes, "streamed", store=store, axis=axis, shared=bool(axis))
@@ -462,14 +476,14 @@ class _StageProgram:
         return what in self._plan.offload
 
     def _shares(self, dense: float, experts: float) -> Iterator[tuple[float, str, int]]:
-        """Parameters, the axis that holds copies of them, and how many copies."""
+        """Yield parameters, the axis that holds copies of them, and the number of copies."""
         if dense and self._n_shards > 1:
             yield dense, self._axis, self._n_shards
         if experts and self._n_expert_replicas > 1:
             yield experts, EXPERT_REPLICAS, self._n_expert_replicas
 
     def gradients(self, block: LayerBlock) -> tuple["_Gradients", "_Gradients"]:
-        """The gradients of a block that are exchanged at once: those of its experts apart."""
+        """Return the gradients of a block that are exchanged at once, without and of experts."""
         together = self._n_micro_batches if self._plan.zero < 2 else 1
         return (
             _Gradients(block.parameters, block.parameters),
@@ -479,8 +493,11 @@ class _StageProgram:
     def reduce(
         self, dense: "_Gradients", experts: "_Gradients", waited: float = 0.0
     ) -> Iterator[Step]:
-        """The steps that sum up the gradients of all replicas: those that go beside the backward
-        pass, where they do, or so many times all of them that are ``waited`` for."""
+        """Yield the steps that sum up the gradients of all replicas.
+
+        They overlap the backward pass if the plan says so. With ``waited`` they block, and move
+        that multiple of all gradients.
+        """
         label = _GRADIENTS if self._plan.overlap_gradients and not waited else ""
         value = self._plan.gradient_value * (waited or (self._plan.overlap if label else 1.0))
         sums = {self._axis: dense.summed, EXPERT_REPLICAS: experts.summed}
@@ -504,8 +521,10 @@ class _StageProgram:
                 yield CollectiveStep(Kind.ALL_GATHER, share, axis, label, follows)
 
     def _reduce_rest(self) -> Iterator[Step]:
-        """What nothing goes beside of the gradients that go beside backward passes otherwise: all
-        at once after the last of them, so that no stage waits for it in the midst of a pipeline."""
+        """Exchange the gradients that do not overlap, at once after the last backward pass.
+
+        So no stage waits for it in the middle of a pipeline.
+        """
         if self._plan.overlap == 1 or not self._plan.overlap_gradients:
             return
         dense, experts = _Gradients(), _Gradients()
@@ -517,11 +536,11 @@ class _StageProgram:
 
     @property
     def _updated(self) -> float:
-        """Values of experts that have gradients at the end of an iteration."""
+        """Number of expert values that have gradients at the end of an iteration."""
         return self._stage.reached(self._n_micro_batches * self._n_expert_replicas)
 
     def _finish(self) -> Iterator[Step]:
-        """The optimizer's step, and what must be gathered after it."""
+        """Yield the exchanges that are left, the optimizer's step, and the gathers after it."""
         if self._plan.weight_streaming:
             return
         yield WaitStep(_GRADIENTS)
@@ -541,8 +560,7 @@ class _StageProgram:
             yield from self._gather_values(dense, experts)
 
     def _update(self, own: float) -> Iterator[Step]:
-        """The optimizer's step; state that is kept in remote memory comes and goes in pieces, so
-        that one is loaded while the one before it is used."""
+        """Yield the optimizer's step; offloaded state moves in pieces, loaded one ahead."""
         if not self._keeps_away(Offload.OPTIMIZER):
             yield elementwise("optimizer", own * optimizer_bytes(self._plan))
             return
@@ -560,7 +578,7 @@ class _StageProgram:
         yield WaitStep("updated")
 
     def _stored(self) -> float:
-        """Bytes of gradients that were reduced on their way to remote memory."""
+        """Return the bytes of gradients that are reduced during stores to remote memory."""
         if not self._plan.reduces_on_store:
             return 0.0
         shares = self._shares(self._stage.parameters, self._updated)
@@ -568,24 +586,26 @@ class _StageProgram:
 
 
 def _weights(chunk: int, first: int) -> str:
-    """The label of weights that come before a chunk's block ``first`` runs."""
+    """Return the label of the weights that a chunk needs before its block ``first``."""
     return f"weights {chunk}.{first}"
 
 
 def _weight_gradients(step: Step) -> float:
-    """Values of weights' gradients that a product finds: it alone reads a transposed matrix."""
+    """Return the number of weight gradients of a product: it alone has a transposed factor."""
     product = step.matmul if isinstance(step, Kernel) else None
     return product.products * product.m * product.n if product and product.transposed else 0.0
 
 
 def _named(action: Action) -> str:
-    """What is handed from stage to stage, whatever the micro-batch."""
+    """Return the name of a message between stages, without its micro-batch."""
     return f"{'gradient' if action.backward else 'activation'} {{}}.{action.chunk}"
 
 
 class _Gradients(NamedTuple):
-    """The values that a rank has gradients of, and those that have a sum of all copies': more,
-    where copies of tables reach other rows each."""
+    """Numbers of gradient values: a rank's own, and those with a sum over all copies.
+
+    The second is larger if copies of tables reach different rows.
+    """
 
     own: float = 0.0
     summed: float = 0.0
@@ -595,8 +615,7 @@ class _Gradients(NamedTuple):
 
 
 class _Buckets:
-    """Gradients that wait until there are enough of them for a collective, those of experts, which
-    other ranks share, apart from the others."""
+    """Gradients that wait for a full bucket, separately for experts."""
 
     def __init__(self, limit: float, program: _StageProgram) -> None:
         self._limit = limit  # parameters; 0: a block's at once
@@ -604,7 +623,7 @@ class _Buckets:
         self._waiting = [_Gradients(), _Gradients()]
 
     def add(self, block: LayerBlock) -> Iterator[Step]:
-        """Fill buckets with a block's gradients; what is larger than one fills several."""
+        """Fill buckets with a block's gradients; large gradients fill several."""
         if not self._limit:
             for kind, more in enumerate(self._program.gradients(block)):
                 yield from self._reduce(kind, more)
@@ -619,6 +638,7 @@ class _Buckets:
             self._waiting[kind] = waiting
 
     def rest(self) -> Iterator[Step]:
+        """Exchange the rest."""
         for kind, left in enumerate(self._waiting):
             yield from self._reduce(kind, left)
         self._waiting = [_Gradients(), _Gradients()]
@@ -629,13 +649,18 @@ class _Buckets:
 
 
 def sum_bytes(plan: ParallelPlan) -> float:
-    """Memory traffic of adding a micro-batch's gradient to a sum by a kernel of its own, a
-    parameter: the gradient is read, and the sum read and written."""
+    """Return the memory traffic, for each parameter, of adding a gradient to a sum in a kernel.
+
+    The gradient is read, and the sum is read and written.
+    """
     return plan.value + 2 * plan.gradient_value
 
 
 def optimizer_bytes(plan: ParallelPlan) -> float:
-    """Memory traffic of an update, a parameter: its gradient read, the state read and written, and
-    the weight written (and read, where it is its own master copy)."""
+    """Return the memory traffic of an update for each parameter.
+
+    The gradient is read, the state is read and written, and the weight is written (and read, if it
+    is its own master copy).
+    """
     weight = plan.value if plan.has_master_copy else 2 * plan.value
     return plan.gradient_value + 2 * state_bytes(plan) + weight

@@ -146,8 +146,10 @@ class Hardware(StrEnum):
 
 
 class Cost(NamedTuple):
-    """The cost of a choice inside a node: ``base`` us once, ``hop`` us a step, and the GB/s at
-    which a GPU sends. Sends over NVLink have no hops: they do not wait for one another."""
+    """The cost of a choice inside a node.
+
+    Sends over NVLink have no hops: they do not wait for one another.
+    """
 
     base: float
     hop: float
@@ -156,20 +158,19 @@ class Cost(NamedTuple):
 
 @dataclass(frozen=True)
 class Gpu:
-    """A kind of GPU in nodes of its kind, as NCCL sees it.
+    """A kind of GPU in nodes of its kind, as NCCL models it.
 
-    ``link`` is the GB/s, in one direction, of a GPU's links to the others of its node; the costs
-    and limits here are those at this bandwidth.  NCCL counts on ``total`` GB/s of a GPU's links and
-    finds ``bus`` for its rings, of which it expects the share ``ll128`` of LL128 and ``ll`` GB/s of
-    LL on 1, 2 and more nodes.  Of the switch (NVLS) it expects the share ``nvls`` (0: none), at one
-    of the ``speeds`` for each channel, and at most ``nvls_tree`` of a channel on 2 and more nodes;
-    ``nvls_channels`` blocks of threads serve it on one and on more nodes.
-    ``own_copy``: beside its steps a ring copies a member's own shard, as slowly as this share of a
-    step.  ``copies`` is the GB/s at which the blocks of threads of an all-to-all copy, a member's
-    own bytes among them; ``reads`` is whether a peer reads what it is sent (Ampere) or has it
-    written into its memory.  ``tree`` is the most GB/s that it expects of a tree's channel on 2 and
-    on more nodes.  ``crowding``: the shares of the bandwidth that are left where a ring spans
-    so many GPUs, and where each of so many sends to all others, unless all of it is.
+    ``link`` is the GB/s, in one direction, of a GPU's links to the others of its node; costs and
+    limits are for this bandwidth. NCCL counts on ``total`` GB/s of a GPU's links and finds ``bus``
+    for its rings, of which it expects the share ``ll128`` of LL128 and ``ll`` GB/s of LL on 1, 2
+    and more nodes. Of the switch (NVLS) it expects the share ``nvls`` (0: none), at one of the
+    ``speeds`` for each channel, and at most ``nvls_tree`` of a channel on 2 and more nodes;
+    ``nvls_channels`` blocks of threads serve it on one and on more nodes. ``own_copy``: a ring also
+    copies a member's own shard, as slowly as this share of a step. ``copies`` is the GB/s at which
+    the blocks of threads of an all-to-all copy, a member's own bytes included; ``reads`` is whether
+    a peer reads the bytes (Ampere) or they are written into its memory. ``tree`` is the largest
+    GB/s of a tree's channel on 2 and on more nodes. ``crowding``: by number of GPUs, the shares of
+    the bandwidth that remain for a ring and for sends to all others; without an entry, all of it.
     """
 
     name: str
@@ -192,8 +193,7 @@ class Gpu:
     limits: Limits = field(default_factory=Limits)  # of the user to NCCL's choice
 
     def crowded(self, ranks: int, algorithm: Algorithm) -> float:
-        """Return the share of the bandwidth that an ``algorithm`` has among ``ranks`` GPUs of a
-        node."""
+        """Return an ``algorithm``'s share of the bandwidth among ``ranks`` GPUs of a node."""
         spanned = [n for n in self.crowding if n <= ranks]
         ring, sends = self.crowding[max(spanned)] if spanned else (1.0, 1.0)
         return sends if algorithm is Algorithm.DIRECT else ring

@@ -1,4 +1,4 @@
-"""NVLS: what NCCL finds of the NVLink switch, and how a collective passes through it in loops.
+"""NVLS: the bandwidth of the NVLink switch in NCCL, and the loops of a collective.
 
 NCCL searches for as many channels as there are GPUs to pull from the switch, its heads, each at one
 of a few speeds (``ncclTopoCompute`` and ``ncclTopoSearchTryNvls`` in graph/search.cc).  The bytes
@@ -40,7 +40,7 @@ def believed(gpu: Gpu, request: Request) -> float:
 
 
 def waiting(gpu: Gpu, request: Request) -> float:
-    """Return how many times all bytes could pass before the first comes out.
+    """Return the time before the first byte leaves, as a multiple of the time of all bytes.
 
     A loop passes a stage at the rate that the switch has for it alone.
     """
@@ -68,14 +68,13 @@ def _loop(gpu: Gpu, request: Request) -> float:
 
 
 def _speed(gpu: Gpu, request: Request) -> float:
-    """Return a channel's GB/s: a head is pulled from twice as fast as the others, from its
-    links."""
+    """Return a channel's GB/s; a head is pulled from at twice the others' speed."""
     most = gpu.total / (heads(request) + 1)
     return max((speed for speed in gpu.speeds if speed <= most), default=gpu.speeds[-1])
 
 
 def _pulled(gpu: Gpu, request: Request) -> float:
-    """Return a channel's GB/s both ways, as of a ring's bandwidth."""
+    """Return a channel's GB/s in both directions, comparable to a ring's bandwidth."""
     n = heads(request)
     return 2 * _speed(gpu, request) * gpu.nvls * (n - 1) / n
 

@@ -1,8 +1,7 @@
-"""What NCCL's choice makes of a collective: phases of steps, a protocol's latency for each, and the
-share of the bandwidth that the protocol reaches.
+"""NCCL's phases: steps, the latency of protocols, and their share of the bandwidth.
 
 Inside a node the times are those of :class:`engine.collective.library.nccl.gpus.Cost`; between
-nodes a step takes what NCCL's tuning says, and the bandwidth is the NPU's own rail.
+nodes a step takes the time of NCCL's tuning, and the bandwidth is the NPU's own rail.
 """
 
 import math
@@ -45,8 +44,7 @@ _RING = {Protocol.LL: LL, Protocol.LL128: LL128, Protocol.SIMPLE: SIMPLE}
 
 
 def message_shares(gpu: Gpu) -> tuple[float, float]:
-    """Return the share of the bandwidth of a message from point to point, inside a node and between
-    nodes."""
+    """Return a message's share of the bandwidth inside a node and between nodes."""
     return gpu.costs[DIRECT].bandwidth / gpu.link, _NETWORK[DIRECT.protocol]
 
 
@@ -56,8 +54,8 @@ def answer(
     """Return the phases in which NCCL runs the collective.
 
     ``choice`` defaults to NCCL's own at the request's bandwidths. A collective that crosses
-    dimensions or nodes has at most the model's chunks, so that a message need not wait for all of
-    it.
+    dimensions or nodes is cut into at most the model's chunks, so that a message need not wait for
+    all of it.
     """
     n_dims, choice = len(request.settings), choice or choose(gpu, request)
     is_cut = n_dims > 1 or request.nodes > 1
@@ -76,8 +74,7 @@ class _Run:
     choice: Choice
 
     def dimension(self, i: int) -> Phases:
-        """Return the phases in the i-th of the group's dimensions; the last bears the costs paid
-        once."""
+        """Return the phases in the group's i-th dimension; the last one bears costs paid once."""
         kind, last = self.request.kind, i == len(self.request.settings) - 1
         if kind is CollectiveKind.ALL_TO_ALL:
             return Phases(self._phase(kind, i, once=last))
@@ -150,23 +147,22 @@ class _Run:
         return self._step(steps, setting.use.hops, held * n_bytes, hop)
 
     def _step(self, count: int, hops: int, n_bytes: float, each: float) -> Step:
-        """Return ``count`` steps that send ``n_bytes`` in all, over the bytes held, and last
-        ``each`` us.
+        """Return ``count`` steps that send ``n_bytes`` per held byte in all, and last ``each`` us.
 
-        A stream of chunks pays these once, as a port serves the next chunk meanwhile: while a
+        A stream of chunks pays ``each`` once, as a port serves the next chunk meanwhile: while a
         protocol waits for one piece, others are in flight.
         """
         return Step(count, hops, n_bytes / count, fixed=round(each * _MICROSECOND))
 
     @property
     def _cost(self) -> Cost:
-        """Inside a node a tree is a chain, which is as fast as a ring; PAT's base is Simple's."""
+        """Cost inside a node; a tree is a chain there, and PAT has Simple's base."""
         own = self.gpu.costs.get(self.choice)
         return own or self.gpu.costs[_RING[self.choice.protocol]]
 
     @property
     def _rate(self) -> float:
-        """GB/s inside a node."""
+        """Bandwidth inside a node in GB/s."""
         if self.choice.algorithm is Algorithm.NVLS:  # as NCCL says
             passed = nvls.believed(self.gpu, self.request)
             return passed * (1 + 1 / self.request.ranks_a_node)
@@ -187,5 +183,5 @@ class _Run:
 
 
 def _passes(kind: CollectiveKind) -> int:
-    """Return how often all shards go round."""
+    """Return the number of times that all shards circulate."""
     return 2 if kind is CollectiveKind.ALL_REDUCE else 1

@@ -1,10 +1,9 @@
-"""NCCL's own prediction, by which it chooses: microseconds = latency + bytes / bandwidth.
+"""NCCL's predictions, by which it chooses: microseconds = latency + bytes / bandwidth.
 
-Latencies and limits are those of NCCL's tuning (NCCL 2.29.2, public source).  NCCL looks at the
-links that there are, so it may choose otherwise at each split of a study.  No prediction grows with
-any bandwidth.
-What NCCL believes is not what it then takes, which is why a collective often lasts longer just
-beyond the size at which NCCL changes its choice.
+Latencies and limits are those of NCCL's tuning (NCCL 2.29.2, public source).  NCCL takes the
+existing links into account, so its choice may differ at each split of a study.  No prediction grows
+with any bandwidth.  Predictions differ from the simulated times, so a collective often takes longer
+just beyond the size at which NCCL changes its choice.
 """
 
 import math
@@ -68,13 +67,12 @@ def choose(gpu: Gpu, request: Request) -> Choice:
 
 
 def choices(gpu: Gpu, request: Request) -> tuple[Choice, ...]:
-    """Return the O choices that NCCL may make, whatever the bandwidths."""
+    """Return the O choices that NCCL may make at any bandwidths."""
     return tuple(choice for choice, _ in _predicted(gpu, request, np.array([request.bandwidth])))
 
 
 def predictions(gpu: Gpu, request: Request, bandwidth: Floats) -> Floats:
-    """Return NCCL's predictions for each of its :func:`choices`, in us (O, P), at bandwidths (P,
-    D)."""
+    """Return NCCL's predictions (O, P) in us of its :func:`choices` at bandwidths (P, D)."""
     with np.errstate(divide="ignore", over="ignore"):  # without bandwidth it takes for ever
         return np.array([us for _, us in _predicted(gpu, request, bandwidth)])
 
@@ -97,8 +95,10 @@ def pat_overhead(ranks: int) -> float:
 
 
 def _predicted(gpu: Gpu, request: Request, bandwidth: Floats) -> Iterator[tuple[Choice, Floats]]:
-    """Yield each choice within the limits and NCCL's prediction of its time, in us (P,); sends and
-    receives for an all-to-all.  Raises :class:`DimsweepError` if the limits leave no choice."""
+    """Yield each choice within the limits and NCCL's prediction of its time, in us (P,).
+
+    An all-to-all has sends and receives only. Raises :class:`DimsweepError` if no choice is left.
+    """
     if request.kind is CollectiveKind.ALL_TO_ALL:
         is_short = request.n_bytes / request.ranks <= _DIRECT_LL_BYTES
         yield DIRECT_LL if is_short else DIRECT, np.zeros(len(bandwidth))
@@ -114,7 +114,7 @@ def _predicted(gpu: Gpu, request: Request, bandwidth: Floats) -> Iterator[tuple[
 
 
 def _candidates(gpu: Gpu, request: Request, bandwidth: Floats) -> Iterator[tuple[Choice, Floats]]:
-    """Yield every choice for a collective, whatever the limits, with its prediction."""
+    """Yield every choice for a collective with its prediction, regardless of the limits."""
     bus = _bus(gpu, request, bandwidth)
     protocols = [LL, SIMPLE] if gpu.hardware is Hardware.PCI else [LL, LL128, SIMPLE]
     for choice in protocols:
@@ -189,6 +189,5 @@ def _nvls(gpu: Gpu, request: Request, bandwidth: Floats) -> Floats:
 
 
 def _rails(request: Request, bandwidth: Floats) -> Floats:
-    """Return the GB/s of each GPU's rail that NCCL counts on, in the dimensions between nodes (P,
-    D)."""
+    """Return the GB/s of each GPU's rail in the dimensions between nodes (P, D)."""
     return CARD * bandwidth[:, request.in_node :] / 1e9
