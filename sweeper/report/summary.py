@@ -318,7 +318,7 @@ class CellSummary:
             return self.study.proof.limit(COST.value(row) if self.study.proof.front else None)
         if self.cell.front is None:
             return self.bound
-        return float(self.cell.front.bound_time(np.array([COST.value(row)]))[0])
+        return float(self.cell.front.minimum_time(np.array([COST.value(row)]))[0])
 
     def gap_at_cost(self, row: pd.Series) -> float | None:
         """By what share a ``row`` could be better at most, if its limit could be reached."""

@@ -108,7 +108,7 @@ def list_plans(
             continue
         known.add(same)
         settings = workload.plan.model_copy(update=dict(values))
-        plans = settings.offloading(row.plan, holds=stagings.holds)
+        plans = settings.offloading(row.plan, holds=stagings.can_hold_overflow)
         if (fitting := _fit_memory(row, plans, staging, memory)) is None:
             refused["plans do not fit the memory"] += 1
             continue

@@ -109,7 +109,7 @@ class SharedMeasure:
     @property
     def offset(self) -> float:
         """Value of a mean of ratios without regret: 1, or 0 without regrets."""
-        return 1.0 if self.weighing.of_regrets else 0.0
+        return 1.0 if self.weighing.uses_regrets else 0.0
 
     def _unit(self) -> np.ndarray:
         return self.own if self.weighing.uses_regrets else np.ones_like(self.own)
