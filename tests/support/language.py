@@ -53,8 +53,9 @@ def errors(file: Path) -> Iterator[tuple[str, str]]:
     """Yield the line and the source of each error that a file raises with a text of its own."""
     text = file.read_text(encoding="utf-8")
     for node in nodes(file):
-        is_error = isinstance(node, ast.Call) and "Error" in ast.unparse(node.func)
-        if is_error and any(isinstance(part, ast.Constant | ast.JoinedStr) for part in node.args):
+        if not isinstance(node, ast.Call) or "Error" not in ast.unparse(node.func):
+            continue
+        if any(isinstance(argument, ast.Constant | ast.JoinedStr) for argument in node.args):
             yield f"line {node.lineno}", ast.get_source_segment(text, node) or ""
 
 
