@@ -34,7 +34,8 @@ def tabulate(
     """Return a table with a row for each item; none without items."""
     shown = [column for column in columns if column.is_shown]
     rows = [tuple(column.show(item) for column in shown) for item in items]
-    heads, ranks = [column.head for column in shown], [column.rank for column in shown]
+    heads = tuple(column.head for column in shown)
+    ranks = tuple(column.rank for column in shown)
     return [Table(title, heads, rows, n_names, ranks)] if rows else []
 
 

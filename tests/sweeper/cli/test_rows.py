@@ -21,7 +21,7 @@ def studies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     words = ["study=libra_gpt3_4d", "executor=inline", "budget.trials=4", "collective.chunks=4"]
     words += ["search=random", "what_if=null"]
-    monkeypatch.setattr(sweep, "_report", lambda plan, console: None)  # its pictures take seconds
+    monkeypatch.setattr(sweep, "_report", lambda *_, **__: None)  # its page takes seconds
     for name, seed in (("one", 0), ("two", 1)):
         plan = compose([*words, f"name={name}", f"search.seed={seed}"])
         assert sweep.sweep_study(plan, Console(quiet=True)) == 0
