@@ -222,7 +222,7 @@ class _CollectiveTime:
         )
         node_dimensions = 1 if sizes[0] > 1 else 0
         settings = {**config.collective.plain(), "node_dimensions": node_dimensions}
-        part = type(config.collective).of(settings)
+        part = type(config.collective).from_plain(settings)
         cluster = Cluster(own, collectives=part.build(len(used)))
         gathers = timing.kind is CollectiveKind.ALL_GATHER
         held = timing.n_bytes / timing.ranks if gathers else timing.n_bytes

@@ -206,7 +206,7 @@ def _parse_selection(value: Any) -> Part:
     """What is called so, an NPU by its number, or all that a mapping tells."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = f"NPU {value}"
-    return _Which.of({"named": value} if isinstance(value, str) else value)
+    return _Which.from_plain({"named": value} if isinstance(value, str) else value)
 
 
 def _write_selection(which: Part) -> Any:
@@ -324,7 +324,7 @@ class Network(
     ) = None
 
     @property
-    def instead(self) -> str:
+    def links_key(self) -> str:
         """The key that says what the links are in the place of the dimensions, or nothing."""
         names = (*GRAPHS, *_INTERCONNECTS)
         return next((name for name in names if getattr(self, name)), "")
@@ -335,7 +335,7 @@ class Network(
             self.fabric, len(topology.dims), "fabric"
         )
         graph = self._graph(topology)
-        if self.instead:
+        if self.links_key:
             if any(fabric != Auto() for fabric in fabrics):
                 raise DimsweepError(
                     "give the fabrics of the dimensions or another network, not both",
@@ -343,7 +343,7 @@ class Network(
                 )
             fabrics = ()
         plain = self.settings(NetworkModel)
-        own = self.instead if self.instead in _INTERCONNECTS else None
+        own = self.links_key if self.links_key in _INTERCONNECTS else None
         if self.generator is not None and self.routing is None:
             plain["routing"] = Routing.ECMP  # in levels and files the order of links counts
         if self.packets.spray and fidelity is Fidelity.PACKET:

@@ -84,7 +84,7 @@ def _parse_plugins(value: Any) -> tuple[str, ...]:
 
 def load_config_plugins(plain: Any, *, anew: bool = False) -> None:
     """Load the plug-ins that a whole configuration names, as plain data (see
-    :func:`sweeper.plugins.load`)."""
+    :func:`sweeper.plugins.load_plugins`)."""
     if isinstance(plain, Mapping):
         with naming_key("plugins"):
             names = _parse_plugins(plain.get("plugins", ()))

@@ -318,7 +318,7 @@ def tabulate_time_and_cost(summary: CellSummary) -> list[Table]:
             add(title, lambda row, name=name: _or_dash(row.get(name), units.format_bytes))
     for merit in words.known_merits(summary.best):
         title = merit.title or "performance per watt"
-        add(title, lambda row, merit=merit: merit.show(merit.of(row)))
+        add(title, lambda row, merit=merit: merit.show(merit.value(row)))
     if summary.limit is not None and summary.gap is not None:
         at_cost = "" if summary.cell.front is None else " at this cost"
         add_best(f"proven bound{at_cost}", summary.limited.show(summary.limit, 6))
@@ -498,7 +498,7 @@ def _tabulate_trade_offs(summary: CellSummary, rows: pd.DataFrame, title: str) -
     gaps = summary.front_gaps(rows)
     columns = [
         *(
-            Column(o.name.replace("_", " "), lambda item, o=o: o.show(o.of(item[0])))
+            Column(o.name.replace("_", " "), lambda item, o=o: o.show(o.value(item[0])))
             for o in summary.objectives
         ),
         Column("split, GB/s", lambda item: short_split(summary, item[0]), not summary.of_graph),

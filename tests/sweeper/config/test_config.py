@@ -220,7 +220,7 @@ def test_keys_that_name_files_are_found_in_their_types() -> None:
         given = {name: "x" for name, field in of.model_fields.items() if field.is_required()}
         named = {f"workload.{name}" for name in own.get(kind, ())}
         if kind in own:
-            workload = of.of(given | {"kind": kind})
+            workload = of.from_plain(given | {"kind": kind})
             found = dict(config.model_copy(update={"workload": workload}).file_keys())
             assert found.keys() == shared | named
     searched = compose(["space.parameters={npu.measured: {values: [a.csv, b.csv]}}"]).config

@@ -321,7 +321,7 @@ def test_a_plugin_does_not_register_what_it_imports_first(tmp_path: Path) -> Non
     """Our own modules register before, or are not noted: forgetting it must not forget ours."""
     code = """\
 import dimsweep.sweeper.plugins as plugins
-plugins.load(["first.py"])
+plugins.load_plugins(["first.py"])
 assert [name for _, name in plugins.loaded(["first.py"])[-1].entries] == ["mine"], plugins._loaded
 """
     text = "import dimsweep.sweeper.config.schema\n"

@@ -124,7 +124,7 @@ def test_what_dimsweep_registers_late_is_not_the_plug_ins() -> None:
         "OBJECTIVES['x'] = dataclasses.replace(TIME, name='x')\n"
     )
     script = (
-        "from dimsweep.sweeper import plugins\nplugins.load(['nothing.py'])\n"
+        "from dimsweep.sweeper import plugins\nplugins.load_plugins(['nothing.py'])\n"
         "print([name for _, name in plugins.loaded(['nothing.py'])[-1].entries])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -29,7 +29,7 @@ def test_up_a_tree_of_switches_and_down_again() -> None:
     plan = WAFER.plan([[tuple(range(4))]], (4,))
     passages = Passages(network, NetworkModel(interconnect=WAFER), plan)
     everybody = tuple(plan.places)
-    tree = passages.of(everybody).tree
+    tree = passages.passage(everybody).tree
     cascade = passages.cascade(everybody, everybody)
     ends = [
         (network.links[link].source, network.links[link].target) for link, *_ in cascade.launches
