@@ -74,7 +74,9 @@ class Bounds:
         words = self.words(unit, whole=whole)
         words += " and finite" if value == self.at_most == math.inf else ""
         shown = _in_unit(value, unit, whole=whole)
-        raise DimsweepError(f"{shown}; it must be {words}", where=where, hint=self.hint)
+        raise DimsweepError(
+            f"{shown}; it must be {words}", where=where, hint=self.hint, code="out-of-range"
+        )
 
 
 def _in_unit(value: float, unit: Unit | None, *, whole: bool) -> str:
@@ -203,11 +205,15 @@ def _member(kind: type[Enum], value: object, where: str) -> Enum:
         return kind(value)
     except ValueError:
         hint = suggest_names(str(value), map(str, kind))
-        raise DimsweepError(f"{value!r} is no {where}", where=where, hint=hint) from None
+        raise DimsweepError(
+            f"{value!r} is no {where}", where=where, hint=hint, code="unknown-name"
+        ) from None
 
 
 def _parse_whole_number(value: Any, where: str) -> int:
     try:
         return index(value)
     except TypeError:
-        raise DimsweepError(f"{value!r} is no whole number", where=where) from None
+        raise DimsweepError(
+            f"{value!r} is no whole number", where=where, code="wrong-type"
+        ) from None

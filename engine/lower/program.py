@@ -469,4 +469,5 @@ def _one(array: _A) -> _A:
 
 def _check_shape(array: NDArray[np.generic], n_dims: int, key: str) -> None:
     if array.ndim == 0 or array.shape[-1] != n_dims:
-        raise DimsweepError(f"{array.shape} values for {n_dims} dimensions", where=key)
+        problem = f"{array.shape} values for {n_dims} dimensions"
+        raise DimsweepError(problem, where=key, code="mismatch")

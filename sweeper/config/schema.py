@@ -43,9 +43,11 @@ from dimsweep.sweeper.part import (
     preserve_errors,
     walk_values,
 )
+from dimsweep.sweeper.plugins import load_plugins
 
-# Here, since its jobs are of all other kinds; by update, which notes nothing of it in
-# engine.registry.registered: a plug-in that imports this module first does not register it.
+# Here, since its jobs are of all other kinds. `update` is not recorded by
+# engine.registry.recording_registrations, so a plug-in that imports this module first does not
+# register it.
 KINDS.update(jobs=Jobs)
 
 
@@ -88,7 +90,7 @@ def load_config_plugins(plain: Any, *, anew: bool = False) -> None:
     if isinstance(plain, Mapping):
         with naming_key("plugins"):
             names = _parse_plugins(plain.get("plugins", ()))
-        load_config_plugins(names, anew=anew)
+        load_plugins(names, anew=anew)
 
 
 class Design(Part):

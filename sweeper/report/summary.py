@@ -163,8 +163,9 @@ class CellSummary:
     """One cell of a study: its trials and what stands out among them.
 
     ``cell`` is its entry in the study, and ``trials`` are those of its search.  ``best`` is the row
-    that stands for the cell (:func:`sweeper.study.ranking.best`): what is told of one design is of
-    it; but in a portfolio the answer names the one split for all, whose row here is ``for_all``.
+    that stands for the cell (:func:`sweeper.study.ranking.find_best`): statements about one
+    design refer to it.  In a portfolio the answer names the one split for all, whose row here is
+    ``for_all``.
     ``front`` holds the rows that no other row beats in one objective without losing in the other,
     by the first objective; of rows alike in both the earliest, and of one objective only ``best``.
     ``equal`` is the equal split, of plans as the configuration has them; None where none is

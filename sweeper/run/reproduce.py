@@ -14,7 +14,7 @@ from dimsweep.sweeper.ledger.place import Place
 from dimsweep.sweeper.ledger.record import CellRecord, Provenance, StudyRecord
 from dimsweep.sweeper.ledger.rows import COMPLETE, Cell
 from dimsweep.sweeper.ledger.stored import Stored
-from dimsweep.sweeper.plugins import load_plugins as load_plugins
+from dimsweep.sweeper.plugins import load_plugins
 from dimsweep.sweeper.plugins import plugin_digests as plugin_digests
 from dimsweep.sweeper.run.executor.evaluate import Evaluator, Job
 from dimsweep.sweeper.simulation.program import build_program

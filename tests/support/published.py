@@ -35,7 +35,7 @@ def published_values(study: str) -> Mapping[str, float]:
 
 def published_table(study: str, name: str) -> list[dict[str, str]]:
     """A table of measurements beside a study."""
-    file = find_published()[study].table(name)
+    file = find_published()[study].find_table(name)
     assert file is not None
     with file.open(newline="", encoding="utf-8") as opened:
         return list(csv.DictReader(opened))

@@ -99,7 +99,9 @@ def test_nodes_with_few_rails_are_bound_by_what_leaves_them() -> None:
     assert per_byte(slow, GATHER) == Fraction(24, 8 * 5)
     assert per_byte(slow, REDUCE) == Fraction(2 * 3, 4 * 8 * 5)
     bound = cut_bound(slow, range(32), GATHER)
-    assert bound.reason.endswith("every NPU except NPU 24, NPU 25, NPU 26, NPU 27, NPU 28 and 3 more")
+    assert bound.reason.endswith(
+        "every NPU except NPU 24, NPU 25, NPU 26, NPU 27, NPU 28 and 3 more"
+    )
 
 
 def test_what_spreads_is_bound_by_the_middle() -> None:

@@ -165,7 +165,7 @@ def test_what_is_compiled_stays_as_it_is_whatever_else_is_registered() -> None:
         (lambda: Dcqcn(recoveries=1.5), "recoveries: 1.5 is no such number"),  # type: ignore[arg-type]
         (lambda: Dctcp(add=1 << 61), "add: "),
         (lambda: Hpcc(time_bits=63), "time_bits: 63"),
-        (lambda: Swift(narrow=100.0), "narrow: 100 packets, and wide is 100"),
+        (lambda: Swift(narrow=100.0), "narrow: 100 packets; it must be less than wide, 100"),
         (lambda: Cubic(first_window=0.5), "first_window: 0.5 segments"),
         (lambda: Cubic(c=float("nan")), "c: nan"),
         (lambda: PacketModel("rdma"), "transport: there is no transport 'rdma'"),

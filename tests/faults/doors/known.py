@@ -10,6 +10,7 @@ NO_DOOR = {
     ),
     **dict.fromkeys(("--csv", "--parquet", "--json", "--output", "--repair", "TARGET"), _WRITTEN),
     "measure FILE": _WRITTEN,
+    "report --section": "a name of a section of a report",
     "calibrate --name": "a name of an option, of letters, digits, _ and -",
     **dict.fromkeys(("--num-passes", "--logging-configuration"), _IGNORED),
     **dict.fromkeys(("--compute-scale", "--comm-scale"), _IGNORED),

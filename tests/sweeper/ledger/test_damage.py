@@ -119,7 +119,7 @@ def test_a_damaged_bookmark_is_named(sealed: Path) -> None:
     bookmark.write_text(bookmark.read_text().replace('"told": 8', '"told": 9'))
     (note,) = resume(sealed).notes
     assert "search-00000.json is damaged (its checksum is wrong)" in note
-    assert "is asked from the start" in note
+    assert "its search starts anew" in note
     assert (sealed / SET_ASIDE / bookmark.name).exists()
 
 

@@ -91,5 +91,5 @@ def test_whole_parts_are_read_where_they_are_and_all_else_is_in_memory(
 
 
 def test_a_column_that_is_none_is_named(folder: Path) -> None:
-    with pytest.raises(DimsweepError, match="no column 'tim_s'"):
+    with pytest.raises(DimsweepError, match="unknown column 'tim_s'"):
         load(folder, ["tim_s"])

@@ -322,7 +322,8 @@ def test_a_plugin_does_not_register_what_it_imports_first(tmp_path: Path) -> Non
     code = """\
 import dimsweep.sweeper.plugins as plugins
 plugins.load_plugins(["first.py"])
-assert [name for _, name in plugins.loaded(["first.py"])[-1].entries] == ["mine"], plugins._loaded
+entries = plugins.loaded_plugins(["first.py"])[-1].entries
+assert [name for _, name in entries] == ["mine"], plugins._loaded
 """
     text = "import dimsweep.sweeper.config.schema\n"
     text += "from dimsweep.engine.cluster.remote_memory import MEMORIES, RemoteMemory\n"

@@ -63,7 +63,7 @@ def test_a_part_of_a_link_or_device_is_down_alone() -> None:
 def test_what_cannot_be_down_is_a_sentence() -> None:
     with pytest.raises(DimsweepError, match="fidelity=phase knows none"):
         small("[{switch: leaf *, down: 1 %}]", "fidelity=phase")
-    with pytest.raises(DimsweepError, match="does not say how often it fails") as told:
+    with pytest.raises(DimsweepError, match="has no rate of failures") as told:
         simulate(small("[{switch: NVSwitch *}]"))
     assert told.value.where == "reliability.outages[0].down"
     with pytest.raises(DimsweepError, match="no switch is called 'leaf 9'"):

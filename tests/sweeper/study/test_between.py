@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.between import compared
-from dimsweep.engine.rules import SEEN, Kind
+from dimsweep.engine.rules import SEEN, PlanKind
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.simulation.program import build_program
 from dimsweep.sweeper.study.rules import fidelity_warnings
@@ -37,7 +37,7 @@ def told(*overrides: str, searched: bool = False) -> list[str]:
 
 def test_a_plan_that_may_be_longer_in_messages_is_told_by_how_much() -> None:
     (on_ring,), (on_switch,) = told(*STAGES, RING), told(*STAGES, SWITCH)
-    seen = SEEN[Kind(stages=True, shares=True)]
+    seen = SEEN[PlanKind(stages=True, shares=True)]
     assert on_ring.startswith("messages between stages, on parts of dimensions whose NPUs share")
     assert f"on {seen.plans - seen.equal} of {seen.plans} random plans" in on_ring
     assert f"{seen.least:+.1%} to {seen.most:+.1%}" in on_ring

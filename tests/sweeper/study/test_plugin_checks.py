@@ -125,7 +125,7 @@ def test_what_dimsweep_registers_late_is_not_the_plug_ins() -> None:
     )
     script = (
         "from dimsweep.sweeper import plugins\nplugins.load_plugins(['nothing.py'])\n"
-        "print([name for _, name in plugins.loaded(['nothing.py'])[-1].entries])"
+        "print([name for _, name in plugins.loaded_plugins(['nothing.py'])[-1].entries])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout == "['x']\n", done.stderr

@@ -34,7 +34,7 @@ __all__ = [
     "Ticks",
     "Timely",
     "Transport",
-    "nothing",
+    "ignore",
     "register",
 ]
 

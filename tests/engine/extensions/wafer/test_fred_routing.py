@@ -187,7 +187,7 @@ def test_a_remedy_is_counted(
     switch, flows = FredSwitch(12, 3), [Flow.among(group) for group in MEETING]
     found = schedule(switch, flows, remedy)
     check_schedule(switch, flows, found)
-    counts = len(found.rounds), len(found.n_serialised), len(found.decomposed), found.n_moved > 0
+    counts = len(found.rounds), len(found.serialised), len(found.decomposed), found.n_moved > 0
     assert counts == (rounds, serialised, decomposed, moves)
     assert not found.conflict_free
 

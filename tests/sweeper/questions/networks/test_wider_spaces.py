@@ -170,7 +170,7 @@ def test_what_cannot_be_is_counted_by_reason(which: Callable[..., StudyPlan]) ->
     drawn = sorted(watts for shape in whole.cells.shapes for watts in shape.power.tolist())
     fed = drawn[n // 2] / whole.composed.config.cost.power.pue / 2
     for word, reason in (
-        ("space.network.tiers[1].radix=7", "networks have a switch of more ports than there are"),
+        ("space.network.tiers[1].radix=7", "networks need a switch with more ports than its radix"),
         (
             f"+space.network.racks={{at_most: 2, power: {fed!r} W}}",
             "networks draw more than the racks feed",
