@@ -70,7 +70,7 @@ class Transport(ABC):
             if not 0 <= value <= most or (value == 0 and is_above):
                 least = "above 0" if is_above else "0 or more"
                 problem = f"{value}; it must be {least}, and {most:g} at most"
-                raise DimsweepError(problem, where=key)
+                raise DimsweepError(problem, where=key, code="out-of-range")
 
     @staticmethod
     @abstractmethod
@@ -109,7 +109,8 @@ def _member(kind: type[Enum], value: Any, key: str) -> Enum:
     except ValueError as error:
         names = [str(each) for each in kind]
         problem = f"{value!r} is none of {', '.join(names)}"
-        raise DimsweepError(problem, where=key, hint=suggest_names(str(value), names)) from error
+        hint = suggest_names(str(value), names)
+        raise DimsweepError(problem, where=key, hint=hint, code="unknown-name") from error
 
 
 HOOKS = ("on_start", "on_send", "on_mark", "on_ack", "on_timer", "on_end")
