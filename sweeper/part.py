@@ -83,14 +83,17 @@ IndexKey = Annotated[WholeNumber, KeyBounds(at_least=0)]
 
 
 class _FileNameMark:
-    """The mark of a key whose value is the name of a file that is read."""
+    """Mark of a key whose value is the name of a file that is read."""
 
 
 FileName = Annotated[str, _FileNameMark()]
 
 
 def describe_values(what: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
-    """Note on a parser which values it takes, for the tables of keys."""
+    """Return a decorator that records in ``text`` which values a parser takes.
+
+    The tables of keys in the documentation print the text.
+    """
 
     def note(parse: Callable[_P, _T]) -> Callable[_P, _T]:
         parse.takes = what  # type: ignore[attr-defined]
@@ -100,10 +103,20 @@ def describe_values(what: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]
 
 
 class ValueParser:
-    """The type of a field whose value ``parse`` makes of what is written, and ``write`` writes.
+    """Mark of a field: how its value is parsed and written.
 
-    ``parse`` raises :class:`DimsweepError`; it is not called for a value that was parsed before.
-    ``choices`` are all values, where they are names; else ``takes`` says what values are.
+    Use it in ``Annotated[type, ValueParser(parse)]``.
+
+    Parameters
+    ----------
+    parse
+        Turns a written value into an object; raises :class:`DimsweepError` for an invalid one.
+    write
+        Turns the object back into plain data; :func:`to_plain` by default.
+    choices
+        All valid values, if they are names.
+    takes
+        Description of valid values for the tables of keys, such as "rate, such as 100 Gb/s".
     """
 
     def __init__(
@@ -126,7 +139,7 @@ class ValueParser:
 
 
 def to_plain(value: Any) -> Any:
-    """A parsed value as plain data, the way it was written."""
+    """Return a parsed value as plain data, in the user's notation."""
     if isinstance(value, units.Written):
         return value.text
     if isinstance(value, BaseModel):
@@ -143,7 +156,7 @@ def to_plain(value: Any) -> Any:
 
 
 def quantity_parser(unit: units.Unit, *, zero: bool = False) -> Callable[[Any], Quantity]:
-    """A parser of quantities in ``unit``; zero is refused unless ``zero`` allows it."""
+    """Return a parser of quantities in ``unit``; it refuses zero unless ``zero`` is true."""
 
     def parse(value: Any) -> Quantity:
         text = value.text if isinstance(value, Quantity) else value
@@ -154,21 +167,23 @@ def quantity_parser(unit: units.Unit, *, zero: bool = False) -> Callable[[Any], 
 
 @describe_values(f"time, such as {units.TIME.examples}")
 def parse_duration(value: Any) -> Duration:
-    """A time such as ``"1.7 us"``."""
+    """Parse a time such as ``"1.7 us"``."""
     text = value.text if isinstance(value, Duration) else value
     return Duration(units.parse_time(text), text)
 
 
 @describe_values("rate, such as 100 Gb/s")
 def parse_bit_rate(value: Any) -> Bits:
-    """A rate such as ``"50 Mb/s"``."""
+    """Parse a rate such as ``"50 Mb/s"``."""
     text = value.text if isinstance(value, Bits) else value
     return Bits(round(8 * units.parse(text, units.BANDWIDTH, zero=True)), text)
 
 
 def parse_name(value: Any, known: Iterable[object]) -> str:
-    """The text of a value that is one of the ``known`` names or members, of which a number is no
-    name; raises :class:`DimsweepError` for any other."""
+    """Return the text of a value that is one of the ``known`` names or enumeration members.
+
+    Raises :class:`DimsweepError` for any other value. A number is never a name.
+    """
     names = list(map(str, known))
     if not isinstance(value, str | Enum) or str(value) not in names:
         what = f"{format_yaml(value)} is none of {', '.join(names)}"
@@ -179,18 +194,18 @@ def parse_name(value: Any, known: Iterable[object]) -> str:
 def member_parser(
     kind: Callable[[Any], _T], names: Iterable[object] | None = None
 ) -> Callable[[Any], _T]:
-    """A parser of members of an enumeration, by their names in text: all, or these ``names``."""
+    """Return a parser of members of an enumeration; ``names`` limits them to some."""
     known: Any = kind if names is None else names
     return lambda value: kind(parse_name(value, known))
 
 
 def member_type(kind: type[_T]) -> ValueParser:
-    """The type of a field that holds a member of an enumeration, by its name in text."""
+    """Return the :class:`ValueParser` of a field that holds a member of an enumeration."""
     return ValueParser(member_parser(kind), choices=map(str, kind))  # type: ignore[call-overload]
 
 
 def list_parser(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A parser of one value for all dimensions, or of a list with one for each (a tuple)."""
+    """Return a parser of one value for all dimensions, or of a list with one for each (a tuple)."""
 
     def parse_all(value: Any) -> Any:
         if not isinstance(value, (list, tuple)):
@@ -206,7 +221,10 @@ def list_parser(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def expand_per_dimension(value: Any, n: int, where: str) -> tuple[Any, ...]:
-    """``value``, one or a tuple, as a tuple of ``n``; ``where`` is its key."""
+    """Return a tuple of ``n`` values from one value for all dimensions, or from a tuple.
+
+    Raises :class:`DimsweepError` at the key ``where`` for a tuple of another length.
+    """
     if not isinstance(value, tuple):
         return (value,) * n
     if len(value) != n:
@@ -241,7 +259,7 @@ _LEAVES = (str, int, float, type(None))  # what most of a configuration is
 
 
 def walk_values(node: Any, place: str = "") -> Iterator[tuple[str, Any]]:
-    """All that is in plain data, with its dotted key; mappings and lists before what is in them."""
+    """Yield each value in plain data with its dotted key; containers precede their content."""
     pairs: Iterable[tuple[str, Any]] = ()
     if isinstance(node, Mapping):
         pairs = ((f"{place}.{name}".removeprefix("."), each) for name, each in node.items())
@@ -254,12 +272,12 @@ def walk_values(node: Any, place: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def walk_keys(node: Any) -> Iterator[tuple[str, Any]]:
-    """The dotted keys of plain data, without what is in lists."""
+    """Yield the dotted keys of plain data and their values; lists are not entered."""
     return ((at, each) for at, each in walk_values(node) if "[" not in at)
 
 
 class Part(BaseModel):
-    """A mapping of the configuration.  It is frozen, and its keys are all that there are."""
+    """A mapping of the configuration: frozen, with typed keys, and without unknown ones."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
     MIRRORS: ClassVar[tuple[type, ...]] = ()  # the dataclasses whose settings are keys of the part
@@ -295,12 +313,12 @@ class Part(BaseModel):
 
     @classmethod
     def _extra_part(cls, value: Mapping[str, Any]) -> type["Part"] | None:
-        """A part with the further keys that a mapping may have by what else is in it, if any."""
+        """Return a part whose keys this mapping may have, too, because of its other keys."""
         return None
 
     @classmethod
     def from_plain(cls, value: Any) -> Self:
-        """The part that plain data describes; raises :class:`DimsweepError` naming the key."""
+        """Return the part that plain data describes; raises :class:`DimsweepError` at the key."""
         try:
             return cls.model_validate(value)
         except ValidationError as error:
@@ -308,7 +326,7 @@ class Part(BaseModel):
 
     @classmethod
     def defaults(cls) -> dict[str, Any]:
-        """The keys with their defaults as plain data; "???" where a value must be given."""
+        """Return the default of each key as plain data; "???" for a key that must be given."""
         found: dict[str, Any] = {}
         for name, field in cls.model_fields.items():
             default = "???" if field.is_required() else field.get_default(call_default_factory=True)
@@ -327,7 +345,7 @@ class Part(BaseModel):
         return {name: found[name] for name in fields if name in found}
 
     def plain(self) -> dict[str, Any]:
-        """Plain data that describes this part, as it was written."""
+        """Return the part as plain data, in the user's notation."""
         return self.model_dump(mode="json")
 
     def settings(self, kind: type) -> dict[str, Any]:
@@ -338,7 +356,7 @@ class Part(BaseModel):
         }
 
     def file_keys(self, place: str = "") -> Iterator[tuple[str, str | None]]:
-        """The dotted keys within whose values are names of files, with these."""
+        """Yield the dotted key and the value of each key that names a file."""
         naming = _file_name_keys(type(self))
         for name in type(self).model_fields:
             value, at = getattr(self, name), f"{place}.{name}".removeprefix(".")
@@ -352,13 +370,13 @@ class Part(BaseModel):
 
 
 def is_file(kind: Any) -> bool:
-    """Return whether a type is that of the names of files."""
+    """Return whether values of a type are names of files."""
     return any(isinstance(mark, _FileNameMark) for mark in get_args(kind))
 
 
 @cache
 def _file_name_keys(kind: type[Part]) -> frozenset[str]:
-    """The keys whose values are names of files."""
+    """Return the keys whose values are names of files."""
     return frozenset(
         name
         for name, field in kind.model_fields.items()
@@ -367,13 +385,12 @@ def _file_name_keys(kind: type[Part]) -> frozenset[str]:
 
 
 def default(value: Any) -> Any:
-    """The default of a field: a value as it is written, or a type that is called without
-    arguments."""
+    """Return a field with a default: a value in the user's notation, or a type to instantiate."""
     return Field(default_factory=value) if isinstance(value, type) else Field(default=value)
 
 
 def member_set_type(kind: type[_T]) -> ValueParser:
-    """The type of a field that holds a set of members of an enumeration."""
+    """Return the :class:`ValueParser` of a field that holds a set of enumeration members."""
     one, names = member_parser(kind), [str(each) for each in kind]  # type: ignore[attr-defined]
 
     def parse(value: Any) -> frozenset[_T]:
@@ -389,8 +406,7 @@ _STRICT: dict[Any, Any] = {int: WholeNumber, bool: Flag, float: Number}
 
 
 def _whole_number_parser(unit: units.Unit) -> tuple[Callable[[Any], Any], type, str] | None:
-    """Return how whole numbers in ``unit`` are parsed, their type, and the unit as it is written;
-    None for a unit whose numbers are not whole."""
+    """Return parser, type and notation of whole numbers in ``unit``, or None."""
     whole = {
         units.TIME: (parse_duration, Duration, "ps"),
         units.BANDWIDTH: (parse_bit_rate, Bits, "b/s"),
@@ -490,11 +506,20 @@ def mirror(
 
 
 class VariantParser:
-    """The parser and the writer of objects of some dataclasses.
+    """Parser and writer of objects of several dataclasses, chosen by name.
 
-    An object is a mapping of its fields and of ``key``, which holds its name in ``kinds``; or that
-    name alone.  ``what`` is what such an object is called in an error, ``types`` are those of some
-    fields, such as quantities.
+    An object is written as its name, or as a mapping of its fields and its name.
+
+    Parameters
+    ----------
+    kinds
+        The dataclasses by name.
+    key
+        The key of the mapping that holds the name.
+    noun
+        The noun for an object in errors, such as "transport".
+    **types
+        Types of fields whose keys differ from the field, such as quantities.
     """
 
     def __init__(self, kinds: Mapping[str, type[Any]], key: str, what: str, **types: Any) -> None:
@@ -528,14 +553,15 @@ _ORDERED = ("parallel", "jobs")
 
 
 def has_order(name: object) -> bool:
-    """Whether the order of the keys of a (dotted) key's mapping means something."""
+    """Return whether the order of keys matters in the mapping at a (dotted) key."""
     return str(name).rsplit(".", 1)[-1] in _ORDERED
 
 
 def encode_order(node: Any, *, ordered: bool = False) -> Any:
-    """Plain data in which each mapping whose order counts is a list of pairs, so that data in
-    another order are not equal, nor have the same sorted text.  A key may be dotted
-    (``workload.parallel``), and its value a list of such mappings.
+    """Return plain data with each mapping whose order matters replaced by a list of pairs.
+
+    Data in another order then differ, and so do their sorted texts. A key may be dotted
+    (``workload.parallel``), and its value may be a list of mappings.
     """
     if isinstance(node, Mapping):
         found = {name: encode_order(value, ordered=has_order(name)) for name, value in node.items()}
@@ -546,7 +572,7 @@ def encode_order(node: Any, *, ordered: bool = False) -> Any:
 
 
 def canonical_text(node: Any) -> str:
-    """Plain data as the one text that says the same."""
+    """Return the same text for all equal plain data, as sorted JSON."""
     return json.dumps(encode_order(node), sort_keys=True, default=str)
 
 
@@ -554,7 +580,7 @@ _RANGE = re.compile(r"(\d+)\s*-\s*(\d+)(?:\s*:\s*([1-9]\d*))?")
 
 
 def parse_npu_numbers(value: Any) -> tuple[int | str, ...]:
-    """Numbers of NPUs, and texts such as 8-15 or 0-31:2, as a list, or one alone."""
+    """Check a list of NPU numbers and ranges such as 8-15 or 0-31:2, or a single one."""
     listed = value if isinstance(value, (list, tuple)) else [value]
     for i, each in enumerate(listed):
         fits = isinstance(each, str) and _RANGE.fullmatch(each)
@@ -565,8 +591,10 @@ def parse_npu_numbers(value: Any) -> tuple[int | str, ...]:
 
 
 def expand_npu_numbers(listed: tuple[int | str, ...], n_npus: int) -> tuple[int, ...]:
-    """All NPUs that are listed, one by one; no more than one beyond the ``n_npus`` that there are,
-    so that who looks finds it."""
+    """Return the numbers of all listed NPUs, ranges expanded.
+
+    Ranges end at ``n_npus``, one beyond the last NPU, so that a caller's check finds the excess.
+    """
     npus = list[int]()
     for each in listed:
         told = _RANGE.fullmatch(each) if isinstance(each, str) else None

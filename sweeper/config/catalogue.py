@@ -1,4 +1,4 @@
-"""Parts that are bought whole, and the catalogue of them: conf/parts.yaml."""
+"""Parts that are bought as units, and their catalogue, conf/parts.yaml."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -55,26 +55,25 @@ Attachment = Annotated[str, ValueParser(lambda value: parse_name(value, ("", "ni
 
 
 class _SourcedAmount(Part):
-    """Who says it, when, and how well that is evidenced: a level of :data:`engine.network.LEVELS`.
-    All three must be told."""
+    """An amount with its source. All keys are mandatory."""
 
     date: Date
     source: Source
-    level: EvidenceLevel
+    level: EvidenceLevel  # of :data:`engine.network.LEVELS`
 
     def build(self) -> engine.Amount:
-        """The engine's amount."""
+        """Return the engine's amount."""
         return engine.Amount(**dict(self))
 
 
 class Price(_SourcedAmount):
-    """USD of one part."""
+    """The price of one part (USD)."""
 
     value: MoneyOrNone
 
 
 class Watts(_SourcedAmount):
-    """What one part draws."""
+    """The power that one part draws (W)."""
 
     value: Power
 
@@ -89,17 +88,17 @@ class SoldPart(
         at=Attachment,
     )
 ):
-    """A part that is bought whole: the settings of :class:`engine.network.Part`."""
+    """A part that is bought as a unit: the settings of :class:`engine.network.Part`."""
 
     #: Medium of a cable: copper or fibre; nothing is bought on a board.
     medium: Medium = "board"
-    #: Who says this.
+    #: Source of these facts.
     source: str = ""
     #: Whether its maker has announced it, and does not sell it yet.
     announced: Flag = False
-    #: What one costs.
+    #: Price of one.
     price: Price | None = None
-    #: What one draws.
+    #: Power that one draws.
     watts: Watts | None = None
 
     def build(self, name: str) -> engine.Part:
@@ -113,40 +112,38 @@ class SoldPart(
 
 
 def engine_medium(name: str) -> Any:
-    """A medium as the engine has it: nothing is bought on a board."""
+    """Return the engine's name of a medium: "" for a board, which needs no cable."""
     return "" if name == "board" else name
 
 
 class Link(Part):
-    """What joins an NPU to a dimension, with ``bandwidth`` in one direction; ``source`` says so.
-    Where ``machines`` are named, no other ones have it."""
+    """A link that joins an NPU to a dimension."""
 
     name: str
-    bandwidth: Bandwidth
+    bandwidth: Bandwidth  # in one direction
     source: str
-    machines: tuple[str, ...] = ()
+    machines: tuple[str, ...] = ()  # the only machines that have it; none named: any
     announced: Flag = False
 
     def suits(self, machines: Collection[str]) -> bool:
-        """Whether one of ``machines`` can have it; none named: any."""
+        """Return whether one of ``machines`` can have it; an empty collection suits always."""
         return not self.machines or not machines or bool({*self.machines} & {*machines})
 
     @property
     def title(self) -> str:
-        """The name, and whether it can be bought yet."""
+        """The name, marked if the link is only announced."""
         return f"{self.name}, announced" if self.announced else self.name
 
 
 class LinkKind(Part):
-    """The links of a kind, from the slowest to the fastest; ``what`` is what one is called."""
+    """The links of a kind, from the slowest to the fastest."""
 
-    what: str
+    what: str  # the noun for one link
     parts: tuple[Link, ...]
 
 
 class Catalogue(Part):
-    """Links by the kinds that ``topology.links`` names, and what is bought whole, by its name in
-    price lists."""
+    """The catalogue: links by kind (see ``topology.links``), and parts by name in price lists."""
 
     RENAMED: ClassVar[Mapping[str, str]] = {"switches": "parts"}
 
@@ -159,7 +156,7 @@ class Catalogue(Part):
         return [part for part in self.parts.values() if part.kind is PartKind.SWITCH]
 
     def kind(self, name: str) -> LinkKind:
-        """The links of a kind; raises :class:`DimsweepError` if there is none of the name."""
+        """Return the links of a kind; raises :class:`DimsweepError` for an unknown kind."""
         if name not in self.links:
             hint = suggest_names(name, self.links)
             raise DimsweepError(f"there are no links {name!r} in conf/parts.yaml", hint=hint)
@@ -168,7 +165,7 @@ class Catalogue(Part):
 
 @cache
 def load_catalogue() -> Catalogue:
-    """The catalogue: that of the current folder's conf/ if it has one."""
+    """Return the catalogue; parts.yaml in the current folder's conf/ replaces the installed one."""
     file = find_option("", "parts")
     assert file is not None  # dimsweep brings it
     with naming_key(str(file)):

@@ -42,18 +42,22 @@ _NEAR = 2  # sizes that are told on either side of one that is not possible
 
 
 class Growth(Part):
-    """How a network grows: ``node`` NPUs are a node, and there are ``most`` nodes at most.  The
-    dimensions of a node stay, and the one after them joins the nodes.  A torus is built of cubes of
-    ``cube`` NPUs a side, as nearly a cube as possible, ``within`` so many NPUs a side."""
+    """The growth of a machine's network with its number of nodes.
 
-    node: CountKey
-    most: CountKey | None = None
-    cube: CountKey | None = None
-    within: tuple[CountKey, ...] | None = None
+    The dimensions of a node stay, and the one after them joins the nodes.  A torus consists of
+    cubes and is as nearly a cube as possible.
+    """
+
+    node: CountKey  # NPUs of a node
+    most: CountKey | None = None  # maximum number of nodes
+    cube: CountKey | None = None  # NPUs along a side of a torus's cube
+    within: tuple[CountKey, ...] | None = None  # maximum NPUs along each side of a torus
 
     def shape(self, shape: str, nodes: int) -> str:
-        """``shape`` with another number of nodes; raises :class:`DimsweepError` for a size that is
-        not possible."""
+        """Return ``shape`` with another number of nodes.
+
+        Raises :class:`DimsweepError` for an impossible size.
+        """
         if nodes < 1:
             raise DimsweepError(f"{nodes} nodes are no machine", hint="1 or more")
         if self.most is not None and nodes > self.most:
@@ -93,7 +97,7 @@ class Growth(Part):
 
 
 def _factor_sides(number: int, most: list[int]) -> Iterator[tuple[int, ...]]:
-    """Ascending sides whose product is ``number``, each up to its own in ``most`` (ascending)."""
+    """Yield ascending sides with the product ``number``, each up to its maximum in ``most``."""
 
     def go(left: int, least: int, rest: list[int]) -> Iterator[tuple[int, ...]]:
         if not rest:
@@ -109,23 +113,27 @@ def _factor_sides(number: int, most: list[int]) -> Iterator[tuple[int, ...]]:
 
 
 class Topology(Part):
-    """``shape`` such as Ring(4)_Switch(8), innermost dimension first.  ``bandwidth`` (per NPU) and
-    ``latency`` (per hop) are one value for all dimensions or a list with one for each.  ``file``:
-    an ASTRA-sim network.yml that says all three instead.  ``machines``: those whose network it is,
-    by the names that an NPU and a price list have for them, too; ``grows``: how it does with
-    ``nodes``; ``links``: what each dimension is made of, kinds of links in conf/parts.yaml."""
+    """The network's dimensions."""
 
+    #: Dimensions from the innermost to the outermost, such as Ring(4)_Switch(8).
     shape: str | None = None
+    #: Bandwidth per NPU, one value for all dimensions or a list.
     bandwidth: Bandwidths | None = None
+    #: Latency per hop, one value for all dimensions or a list.
     latency: Times | None = None
+    #: ASTRA-sim network.yml that gives shape, bandwidth and latency instead.
     file: FileName | None = None
+    #: Price tier of each dimension.
     tiers: tuple[str, ...] = ()
+    #: Machines with this network, by the names that npu.machines and cost.machines use.
     machines: tuple[str, ...] = ()
+    #: Growth of the network with `nodes`.
     grows: Growth | None = None
+    #: Kind of links of each dimension, as named in conf/parts.yaml.
     links: tuple[str, ...] = ()
 
     def build(self) -> dimsweep.engine.Topology:
-        """Raises :class:`DimsweepError` naming the key within the topology."""
+        """Return the engine's topology; raises :class:`DimsweepError` at the wrong key."""
         if self.file is not None:
             with naming_place("file"):
                 return read_topology(find_file(self.file), list(self.tiers))
@@ -145,8 +153,10 @@ class Topology(Part):
         )
 
     def _check_lists(self, n: int) -> None:
-        """Raise :class:`DimsweepError` for lists that are not of ``n``, as those of a preset are
-        not whose shape alone is replaced, with all that would have to be said beside it."""
+        """Raise :class:`DimsweepError` for lists whose length is not ``n``.
+
+        A preset's lists are too long or short if only its shape is replaced; the hint adapts them.
+        """
         lists = {k: getattr(self, k) for k in ("bandwidth", "latency", "tiers")}
         lists = {k: v for k, v in lists.items() if isinstance(v, tuple) and v and len(v) != n}
         if not lists:
@@ -182,8 +192,8 @@ class Memory(
 ):
     """Memory beyond an NPU's own: the settings of all kinds of :class:`RemoteMemory`.
 
-    There is none unless something is given.  Keys that the kind lacks must stay null.  A kind of a
-    plug-in adds the keys of its class.
+    Without any key there is no such memory.  Keys that the kind lacks must stay null.  A plug-in's
+    kind adds the keys of its class.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -196,8 +206,10 @@ class Memory(
         return None if memory is None else _plugin_memory_keys(memory)
 
     def build(self) -> dimsweep.engine.RemoteMemory | None:
-        """The memory, if there is one.  Raises :class:`DimsweepError` naming the key that is
-        missing, or that its kind does not know."""
+        """Return the memory, or None.
+
+        Raises :class:`DimsweepError` at a missing key, or at a key that the kind lacks.
+        """
         given = {name: value for name, value in self if name != "kind" and value is not None}
         if not given:
             return None
@@ -246,15 +258,15 @@ class Collective(
     algorithms: _Names = "auto"
     #: Algorithm of all-to-alls in each dimension, one for all or a list; auto: the block's own.
     all_to_all: _Names = "auto"
-    #: Collective library that runs: nccl, which needs to know the kind of `gpu`.
+    #: Collective library: nccl, which needs the kind of `gpu`.
     library: str | None = None
-    #: Kind of GPU whose times the library has.
+    #: Kind of GPU whose times the library uses.
     gpu: str | None = None
     #: File of measured times: output of nccl-tests, or CSV with the columns op, gpus, nodes, bytes,
     #: time_us.
     measured: FileName | None = None
-    #: Bandwidths of the dimensions' links when `measured` was written, from which other bandwidths
-    #: scale the times; topology.bandwidth unless given.
+    #: Bandwidths of the dimensions' links during the measurement; times scale from them to other
+    #: bandwidths. By default topology.bandwidth.
     measured_bandwidth: Bandwidths | None = None
     #: NCCL_ALGO, in NCCL's syntax: ring,tree or ^nvls or allreduce:tree.
     nccl_algo: str = ""
@@ -264,7 +276,7 @@ class Collective(
     nccl_nvls_enable: WholeNumber = 2
 
     def build(self, n_dims: int) -> CollectiveModel:
-        """The model of collectives for ``n_dims`` dimensions; reads ``measured`` if it is given."""
+        """Return the model of collectives for ``n_dims`` dimensions; reads ``measured``."""
         told = self.settings(CollectiveModel)
         for name in ("algorithms", "all_to_all"):
             told[name] = expand_per_dimension(told[name], n_dims, name)
@@ -310,7 +322,7 @@ class Collective(
         return Nccl(self.gpu, self.nccl_algo, self.nccl_proto, self.nccl_nvls_enable)
 
     def _check_no_nccl(self) -> None:
-        """Raise :class:`DimsweepError` for a limit to NCCL where NCCL does not run."""
+        """Raise :class:`DimsweepError` for a setting of NCCL if NCCL does not run."""
         for name in _NCCL:
             if getattr(self, name) != type(self).model_fields[name].default:
                 raise DimsweepError("NCCL does not run", where=name, hint="collective=nccl")

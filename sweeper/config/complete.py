@@ -1,4 +1,4 @@
-"""What an override may become that somebody is typing."""
+"""Completion of overrides in a shell."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
@@ -24,12 +24,12 @@ _REGISTERED = {
 
 
 def complete_override(typed: Sequence[str], incomplete: str) -> list[str]:
-    """How ``incomplete`` may go on after the overrides that are ``typed`` already.
+    """Return the completions of the word ``incomplete`` after the overrides ``typed`` so far.
 
-    A key goes on by one level (``collective.`` or ``collective.chunks=``), as the options that are
-    typed have keys; a group of options goes on with them (``workload=gpt3_175b``), and a key that
-    is one of a few names with these (``fidelity=packet``), after a comma, too.  A word without a
-    key may become the study, unless one is typed.
+    A key is completed by one level (``collective.`` or ``collective.chunks=``), with the keys of
+    the typed options. A group is completed with its options (``workload=gpt3_175b``), and a key
+    whose values are names with these (``fidelity=packet``), after a comma, too. A word without a
+    key may become the study unless one is typed.
     """
     if any(word.startswith("plugins=") for word in typed):
         _compose_leniently(typed)  # finds the presets that they bring along
@@ -50,7 +50,7 @@ def complete_override(typed: Sequence[str], incomplete: str) -> list[str]:
 
 
 def _values(typed: Sequence[str], key: str) -> list[str]:
-    """The names of which a key is one, if there are any."""
+    """Return the names that are valid values of a key, if its values are names."""
     if key in _REGISTERED:
         module, registry = _REGISTERED[key]
         return list(getattr(import_module(module), registry))
@@ -64,7 +64,7 @@ def _values(typed: Sequence[str], key: str) -> list[str]:
 
 
 def _choices(kind: Any) -> Iterator[str]:
-    """The names that a type has."""
+    """Yield the names that are valid values of a type."""
     if isinstance(kind, str):
         yield kind
     elif isinstance(kind, ValueParser):
@@ -76,7 +76,7 @@ def _choices(kind: Any) -> Iterator[str]:
 
 
 def _compose_leniently(typed: Sequence[str]) -> Any:
-    """All keys under the overrides; without them where they cannot be composed."""
+    """Return all keys under the overrides, or without them if composing fails."""
     try:
         return OmegaConf.to_container(compose_keys(typed))
     except DimsweepError:

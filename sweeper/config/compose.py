@@ -45,7 +45,7 @@ WORKLOAD = "workload"
 
 @dataclass(frozen=True)
 class ComposedConfig(Origin):
-    """A configuration, and where it came from."""
+    """A configuration and its origin."""
 
     config: Config
     state: int | None = field(default=None, kw_only=True, compare=False)  # of all files of options
@@ -188,7 +188,7 @@ def _named_studies(words: Sequence[ConfigOverride]) -> list[str]:
 
 
 def _find_plugins(words: Sequence[ConfigOverride], studies: Sequence[str]) -> list[Any]:
-    """The plug-ins that overrides name, or else the study, or a study that it builds on."""
+    """Return the plug-ins that overrides name, else those of the study or the studies below it."""
     for word in reversed(words):
         if word.key == "plugins" and word.is_setting and not word.is_sweep:
             return _list_plugins(word.parsed.value())
@@ -203,14 +203,14 @@ def _find_plugins(words: Sequence[ConfigOverride], studies: Sequence[str]) -> li
 
 
 def _studies_below(entry: Any) -> list[str]:
-    """The studies that an entry of a study's defaults names."""
+    """Return the studies that an entry of a study's defaults names."""
     if isinstance(entry, str):
         return [entry.removeprefix(f"/{STUDY}/")]
     return [str(name) for group, name in entry.items() if group.split("/")[-1] == STUDY]
 
 
 def _list_plugins(plugins: Any) -> list[Any]:
-    """Plug-ins as they are given; what refers to other keys is known once they are composed."""
+    """Return the given plug-ins, without those that interpolate other keys."""
     names = plugins if isinstance(plugins, list) else [plugins]
     return [name for name in names if "${" not in str(name)]
 
@@ -218,8 +218,10 @@ def _list_plugins(plugins: Any) -> list[Any]:
 def _select_for_hydra(
     words: Sequence[ConfigOverride], plugins: Sequence[str]
 ) -> list[ConfigOverride]:
-    """What Hydra is to compose: options, keys that are left out, and where to search; of several
-    options the first."""
+    """Return the overrides that Hydra composes: options, removed keys, and the search path.
+
+    Of several options of a group it is the first.
+    """
     searched, chosen = _search_path_overrides(words, plugins), []
     for word in words:
         if word.is_choice and word.is_sweep:
@@ -233,8 +235,10 @@ def _select_for_hydra(
 def _search_path_overrides(
     words: Sequence[ConfigOverride], plugins: Sequence[str]
 ) -> list[ConfigOverride]:
-    """The override that has Hydra search where ``hydra.searchpath`` says, and what plug-ins bring
-    along, if anything does; our own look-ups then search these folders, too."""
+    """Return Hydra's override of the search path, if ``hydra.searchpath`` or plug-ins add folders.
+
+    Our own look-ups search these folders from now on, too.
+    """
     places, folders = list[str](), list[Path]()
     for place in (
         place for word in words if word.is_hydra_key for place in _read_search_path(word)
@@ -257,7 +261,7 @@ def _search_path_overrides(
 
 
 def _read_search_path(word: ConfigOverride) -> list[str]:
-    """The folders and packages that an override of Hydra's own search path names."""
+    """Return the folders and packages that an override of Hydra's search path names."""
     if word.key != SEARCH_PATH or word.parsed.is_delete():
         raise hydra_key_error(word.key)
     given: Any = word.parsed.value()
@@ -273,8 +277,10 @@ def _read_search_path(word: ConfigOverride) -> list[str]:
 
 
 def _add_cluster_parts(chosen: Sequence[ConfigOverride]) -> list[ConfigOverride]:
-    """The options that are chosen, with the parts of a machine that ``cluster=`` names among them:
-    those go before a study's own, but not before parts that are chosen beside it."""
+    """Return the chosen options with the parts of the machine that ``cluster=`` names.
+
+    These parts override the study's own, but not parts that are chosen explicitly.
+    """
     given = {word.key for word in chosen}
     named = [str(word.parsed.value()) for word in chosen if word.key == CLUSTER]
     parts = read_cluster_parts(find_option(CLUSTER, named[-1]) if named else None)
@@ -285,14 +291,14 @@ def _add_cluster_parts(chosen: Sequence[ConfigOverride]) -> list[ConfigOverride]
 
 
 def read_cluster_parts(file: Path | None) -> dict[str, str]:
-    """The options that a file of the group ``cluster`` chooses, by their groups."""
+    """Return the options that a file of the group ``cluster`` chooses, by group."""
     entries = [] if file is None else read_options(file).node.get("defaults") or []
     pairs = [next(iter(entry.items())) for entry in entries if isinstance(entry, Mapping)]
     return {str(group).split("/")[-1]: str(part) for group, part in pairs}
 
 
 def _check_size(plain: Any, choices: Mapping[str, str]) -> None:
-    """Raise :class:`DimsweepError` for a size of no machine."""
+    """Raise :class:`DimsweepError` for a number of nodes without a machine."""
     if plain.get("nodes") is not None and choices.get(CLUSTER, "none") == "none":
         hint = "add cluster=, one of " + ", ".join(list_groups()[CLUSTER])
         hint += "; or let topology.shape say the size"
@@ -308,8 +314,7 @@ def _check_size(plain: Any, choices: Mapping[str, str]) -> None:
 def _add_portfolio_hint(
     error: DimsweepError, plain: Any, choices: Mapping[str, str]
 ) -> DimsweepError:
-    """The same error; where a study gives a key of its portfolio's workloads, and itself stands on
-    a workload that has no such key, with what makes it known."""
+    """Return the error, with a hint if the study's own workload lacks its portfolio's keys."""
     weights = (plain.get("portfolio") or {}).get("workloads")
     chosen = choices.get(WORKLOAD)
     if not weights or chosen in weights or error.where.partition(".")[0] != WORKLOAD:
@@ -320,8 +325,10 @@ def _add_portfolio_hint(
 
 
 def _check_choice(word: ConfigOverride) -> None:
-    """Raise :class:`DimsweepError` unless an option is chosen for a group by its name; Hydra takes
-    it for granted, and would lay several of a list one over the other."""
+    """Raise :class:`DimsweepError` unless an override chooses one option by its name.
+
+    Hydra does not check this, and would merge several options of a list.
+    """
     group, value, deletes = word.key, word.parsed.value(), word.parsed.is_delete()
     if not group.strip("/"):
         raise DimsweepError(f"{word.text!r} has no key", hint="write KEY=VALUE")

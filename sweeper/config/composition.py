@@ -55,9 +55,9 @@ _KIND = "workload/kind/"
 
 @dataclass(frozen=True)
 class OptionFile:
-    """What the place of a file's keys depends on: its package and the entries of its defaults."""
+    """The parts of a file of options that decide where its keys go."""
 
-    package: str | None
+    package: str | None  # of its header
     defaults: tuple[Any, ...]
 
     def is_within(self, group: str) -> bool:
@@ -67,18 +67,17 @@ class OptionFile:
 
     @property
     def interpolates(self) -> bool:
-        """Whether its defaults choose one option by another."""
+        """Whether an option in its defaults depends on another option."""
         return any("${" in str(entry) for entry in self.defaults)
 
 
 @dataclass(frozen=True)
 class Tree:
-    """The keys that files set: the option chosen for each group, the keys as a pickled DictConfig,
-    and the files by their paths within conf/."""
+    """The keys that files set."""
 
-    choices: Mapping[str, str]
-    pickled: bytes
-    files: dict[str, OptionFile]
+    choices: Mapping[str, str]  # the option of each group
+    pickled: bytes  # the keys, a DictConfig
+    files: dict[str, OptionFile]  # by path within conf/
 
     def node(self) -> DictConfig:
         """Return the caller's own copy of the keys: a third of the time of a deep copy."""
@@ -86,7 +85,7 @@ class Tree:
 
 
 class _FileSource(ConfigSource):
-    """A source that remembers the files that Hydra has read from all such sources."""
+    """A source of files for Hydra; all such sources share the record of the files read."""
 
     read: ClassVar[dict[str, OptionFile]] = {}
 
@@ -121,8 +120,10 @@ class _FileSource(ConfigSource):
 
 
 class _ConfSource(_FileSource):
-    """The files of a conf/ folder.  Hydra's own source passes on whatever PyYAML raises, and its
-    defaults lists whatever asserts their shape; this one names the file and the error."""
+    """The files of a conf/ folder.
+
+    Unlike Hydra's own source, it reports errors of YAML and of defaults lists with file and line.
+    """
 
     @staticmethod
     def scheme() -> str:
@@ -154,8 +155,7 @@ class _ConfSource(_FileSource):
 
 
 class _StudySource(_FileSource):
-    """The files in studies/ as options of the group ``study``, and those that overrides name by
-    their paths."""
+    """Studies as options of the group ``study``: in studies/, or given by path."""
 
     given: ClassVar[dict[str, Path]] = {}  # by name, of the configuration that is being composed
 
@@ -181,8 +181,10 @@ class _StudySource(_FileSource):
 
 
 class _SchemaSource(_FileSource):
-    """The keys of the schema with their defaults.  The file of a workload names its kind, which may
-    be a plug-in's, in its defaults list."""
+    """The keys of the schema with their defaults.
+
+    A workload's file names its kind, which a plug-in may add, in its defaults list.
+    """
 
     @staticmethod
     def scheme() -> str:
@@ -217,7 +219,7 @@ def _pickled_kind(name: str, kind: type[Workload]) -> bytes:
 
 
 class _SearchPath(SearchPathPlugin):
-    """Searches the user's conf/ folder before the installed one, then studies and the schema."""
+    """Hydra's search path: the user's conf/, the installed one, studies, and the schema."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         for home in dict.fromkeys((installed_folder("conf"), list_folders("conf")[0])):
@@ -241,7 +243,7 @@ def _register() -> None:
 def initialized_hydra(chosen: Sequence[ConfigOverride]) -> Iterator[None]:
     """Initialize Hydra on our folders; ``chosen`` may name a study by its path.
 
-    Raises :class:`DimsweepError` for a path of no file; of a name, Hydra tells the known ones.
+    Raises :class:`DimsweepError` for the path of a missing file; Hydra refuses unknown names.
     """
     _register()
     _StudySource.given = {}
@@ -255,7 +257,7 @@ def initialized_hydra(chosen: Sequence[ConfigOverride]) -> Iterator[None]:
 
 
 def _hydra_overrides(chosen: Sequence[ConfigOverride]) -> list[str]:
-    """Return overrides as Hydra's own commands take them."""
+    """Return overrides in the syntax of Hydra's own commands."""
     return [*(f"hydra/{group}=[]" for group in _HYDRAS), *(word.line for word in chosen)]
 
 
@@ -274,7 +276,7 @@ def compose_with_hydra(chosen: Sequence[ConfigOverride]) -> DictConfig:
 def show_info(info: str, chosen: Sequence[ConfigOverride], lines: Sequence[str]) -> None:
     """Print Hydra's information on a composition, one of the choices of its ``--info``.
 
-    The printing is only in the object behind ``hydra.main``, which Hydra 1.3 has at GlobalHydra.
+    Only the object behind ``hydra.main`` prints it; Hydra 1.3 keeps it in GlobalHydra.
     """
     with initialized_hydra(chosen):
         main: Any = GlobalHydra.instance().hydra
@@ -293,7 +295,7 @@ def hash_files(chosen: Sequence[ConfigOverride]) -> int:
 
 
 def _option_files(folder: str) -> Iterator[str]:
-    """The files of options in a folder and in those below it, wherever these lead."""
+    """Yield the files of options in a folder and all folders below it."""
     for above, _, names in os.walk(folder):
         yield from (f"{above}/{name}" for name in names if name.endswith(".yaml"))
 
@@ -317,11 +319,10 @@ def compose_files(chosen: Sequence[ConfigOverride], state: int) -> Tree:
 
 @dataclass(frozen=True)
 class CompositionFamily:
-    """Compositions that differ in options of groups only: the first one with its options, and by
-    group and option a composition with that option, whose keys of the group may be merged."""
+    """Compositions that differ in options of groups only."""
 
-    base: Tree
-    options: dict[str, ConfigOverride]
+    base: Tree  # the first one
+    options: dict[str, ConfigOverride]  # of the first one
     parts: dict[tuple[str, ConfigOverride | None], Tree]
 
     def changed(self, options: Mapping[str, ConfigOverride]) -> dict[str, ConfigOverride | None]:
@@ -339,10 +340,10 @@ _MAX_FAMILIES = 64
 def _compose_options(
     rest: tuple[ConfigOverride, ...], chosen: tuple[ConfigOverride, ...], state: int
 ) -> Tree:
-    """Compose ``chosen`` options of groups, and the ``rest`` of what is chosen.
+    """Compose ``chosen`` options of groups and all other overrides (``rest``).
 
-    Files are merged key by key.  So if the files of options set keys and choose options of their
-    own groups only, the keys of a group are those of any composition with the same option of it.
+    Files are merged key by key. If the files of options set keys and choose options of their own
+    group only, then any composition with the same option of a group has the same keys in it.
     """
     options = {word.key: word for word in chosen}
     family = _families.get((rest, state))
@@ -368,14 +369,16 @@ def _compose_options(
 
 
 def _is_read_by_us(word: ConfigOverride) -> bool:
-    """Return whether an override has Hydra search no other folders than our sources read."""
+    """Return whether an override adds no search path beyond the folders of our own sources."""
     places: Any = word.parsed.value() if word.is_hydra_key else ()
     return all(str(place).startswith(f"{_ConfSource.scheme()}://") for place in places)
 
 
 def _differ_within(groups: Collection[str], one: Tree, other: Tree) -> bool:
-    """Return whether each file that only one of two compositions has sets keys of one of ``groups``
-    only, whose option it is."""
+    """Return whether two compositions differ only in files that set keys of their group alone.
+
+    The group must be one of ``groups``.
+    """
     files = one.files | other.files
     if any("/" in group for group in groups) or any(f.interpolates for f in files.values()):
         return False
@@ -395,7 +398,7 @@ def _merge(base: Tree, parts: Mapping[str, Tree]) -> Tree:
 
 
 def _collect_keys(places: Mapping[Any, DictConfig]) -> DictConfig:
-    """Return a configuration of keys, each of a configuration that nobody needs any more."""
+    """Return the keys, moved out of the configurations that have them."""
     taken = OmegaConf.create()
     with flag_override(taken, "no_deepcopy_set_nodes", True):
         for key, node in places.items():

@@ -1,4 +1,4 @@
-"""Prices and watts of a cluster, by bandwidth or of whole parts, and its bill."""
+"""Prices and power of a cluster, by bandwidth or by part, and its bill of materials."""
 
 import re
 from collections.abc import Mapping
@@ -49,22 +49,21 @@ _TIER = tuple(each.name for each in list_settings(engine.TierPrice))
 
 
 class TierPrice(mirror(engine.TierPrice)):  # type: ignore[misc]
-    """Prices of one tier's parts: the settings of :class:`engine.cluster.TierPrice`, or what whole
-    parts depend on."""
+    """Prices of a tier: the settings of :class:`engine.cluster.TierPrice`, or keys for parts."""
 
-    #: Medium of the tier's links, where whole parts are bought; nothing is bought on a board.
+    #: Medium of the tier's links, for prices of parts; links on a board need no part.
     medium: Medium | None = None
-    #: Length of one link, where whole parts are bought.
+    #: Length of one link, for prices of parts.
     length: Metres | None = None
 
     @property
     def is_linear(self) -> bool:
-        """Whether it has a price of bandwidth, or one that is paid at any."""
+        """Whether it has a price per bandwidth, or a fixed one."""
         return any(getattr(self, name) for name in _TIER)
 
 
 class TierPower(Part):
-    """Watts of a tier's parts, each as :class:`TierPrice` has its price."""
+    """Power of a tier's parts, by the keys of :class:`TierPrice`."""
 
     link: PowerPerBandwidth | None = None
     switch: PowerPerBandwidth | None = None
@@ -74,35 +73,39 @@ class TierPower(Part):
 
 
 class ClusterPower(Part):
-    """Watts by tier, and of one NPU with its share of the server.  ``pue``: what the data centre
-    draws for each watt of its machines."""
+    """Power of a cluster."""
 
+    #: Power by tier.
     tiers: dict[str, TierPower] = default(dict)
+    #: Power of one NPU with its share of the server.
     npu: Power = default("0 W")
+    #: Power drawn by the data centre for each watt of its machines.
     pue: Number = 1.0
 
 
 class Cost(Part):
-    """Prices by tier, and of one NPU; ``power``: what they draw.  ``lifetime`` (such as 4 year) and
-    ``electricity`` (0.08 USD/kWh) make a price of a token of them.  ``machines``: those that it
-    prices; none named: any.
+    """A price list of a cluster: by bandwidth (``tiers``), or by ``parts`` that are bought."""
 
-    With ``parts``, which are bought whole, a list of those: their names are those of
-    conf/parts.yaml, which then says what they are, or others."""
-
+    #: Prices by tier.
     tiers: dict[str, TierPrice] = default(dict)
+    #: Price of one NPU.
     npu: MoneyOrNone = default("0 USD")
+    #: Parts that are bought as units, by name; conf/parts.yaml describes the parts that it names.
     parts: dict[str, SoldPart] = default(dict)
+    #: Power of the same things.
     power: ClusterPower = default(ClusterPower)
+    #: Time over which the cluster is paid, such as 4 year; gives the price of a token.
     lifetime: Seconds | None = None
+    #: Price of electricity, such as 0.08 USD/kWh; adds to the price of a token.
     electricity: PriceOfEnergy = default("0 USD/kWh")
+    #: Machines that the list prices; none named: any.
     machines: tuple[str, ...] = ()
 
     @model_validator(mode="before")
     @classmethod
     @preserve_errors
     def _fill_in(cls, value: Any) -> Any:
-        """What the catalogue knows of the parts that are priced by their names."""
+        """Complete parts that are priced by name with the catalogue's descriptions."""
         parts = value.get("parts") if isinstance(value, Mapping) else None
         if not isinstance(parts, Mapping) or not parts:
             return value
@@ -137,8 +140,10 @@ class Cost(Part):
         return self
 
     def price_list(self) -> PriceList:
-        """The parts that are bought whole, with the NPUs at ``npu`` if no part is a server; raises
-        :class:`DimsweepError` naming the part for numbers that no part has."""
+        """Return the engine's price list of parts, NPUs included if ``npu`` prices them.
+
+        Raises :class:`DimsweepError` at the wrong part.
+        """
         parts = []
         for name, sold in self.parts.items():
             with naming_key(f"parts.{name}"):
@@ -160,7 +165,7 @@ class Cost(Part):
 
     @property
     def npu_part(self) -> EnginePart | None:
-        """What an NPU is bought as by itself; None where the list does not say."""
+        """The part for one NPU by itself; None without its price and power."""
         if not self.npu and not self.power.npu:
             return None
         own = Amount(float(self.npu)), Amount(float(self.power.npu))
@@ -168,47 +173,45 @@ class Cost(Part):
 
     @property
     def has_npus(self) -> bool:
-        """Whether NPUs are in its sums, and not the network alone."""
+        """Whether its sums include NPUs."""
         return bool(self.npu_price or self.power.npu)
 
     @property
     def server(self) -> SoldPart | None:
-        """The part with a price that NPUs are cheapest as; None where no part is NPUs."""
+        """The priced part with the cheapest NPUs; None without a part of kind npu."""
         servers = [part for part in self.parts.values() if part.kind is PartKind.NPU and part.price]
         return min(servers, key=_npu_share, default=None)
 
     @property
     def npu_price(self) -> float:
-        """What one NPU costs (USD), by itself or as its share of a server; 0 where the list is of
-        networks."""
+        """The price of one NPU (USD), by itself or as a share of a server; 0 if unpriced."""
         return float(self.npu) if self.server is None else _npu_share(self.server)
 
 
 def _npu_share(server: SoldPart) -> float:
-    """USD of one NPU of a server."""
+    """Return the price of one NPU of a server (USD)."""
     assert server.price is not None
     return float(server.price.value) / server.ports
 
 
 def _catalogue_values(part: SoldPart) -> dict[str, Any]:
-    """What the catalogue says of a part, as it was written, but for what is so anyway."""
+    """Return the keys of a catalogued part that differ from their defaults."""
     usual = SoldPart.defaults()
     return {name: each for name, each in part.plain().items() if each != usual[name]}
 
 
 @dataclass(frozen=True)
 class Purchase:
-    """The network of ``fabrics``, or the ``graph`` in its place, by the list ``cost``; ``others``
-    are NPUs that are bought as another part than the rest."""
+    """A network and its NPUs, bought at the prices of a list."""
 
     cost: Cost
     topology: Topology
     fabrics: tuple[Fabric, ...] = ()
-    graph: Network | None = None
-    others: tuple[OtherPart, ...] = ()
+    graph: Network | None = None  # replaces the fabrics
+    others: tuple[OtherPart, ...] = ()  # NPUs that are bought as another part
 
     def bill(self) -> Bill:
-        """What it is bought as, and what of it has no price."""
+        """Return the bill of materials, with the parts that lack a price."""
         cost, others = self.cost, self.others
         if cost.parts and self.graph is not None:
             return network_bill(self.graph, self.topology, cost.price_list(), others)
@@ -223,7 +226,7 @@ class Purchase:
         return replace(with_npus(bill, npus), pue=cost.power.pue)
 
     def prices(self) -> Prices | None:
-        """What it costs; ``None`` when something of it has no price (:meth:`bill` says what)."""
+        """Return its prices; None if a part lacks one (:meth:`bill` names it)."""
         cost = self.cost
         found = self._linear(cost.tiers, cost.npu) if self._is_linear else self._whole()
         if found is None:
@@ -231,7 +234,7 @@ class Purchase:
         return replace(found, lifetime=cost.lifetime or 0.0, energy=cost.electricity)
 
     def watts(self) -> Prices | None:
-        """What it draws; ``None`` when something of it has no watts."""
+        """Return its power, in the form of prices; None if a part lacks it."""
         if not self._is_linear:
             return self._whole(watts=True)
         power = self.cost.power
@@ -252,7 +255,7 @@ class Purchase:
         *,
         watts: bool = False,
     ) -> Prices | None:
-        """By a table of tiers, with the NPUs of other kinds in the place of so many."""
+        """Return prices from a table of tiers; NPUs of other kinds replace the same number."""
         found = network_prices(self.topology, _build_tiers(tiers), npu, self.fabrics)
         lines = with_npus(Bill(()), ((other.part, len(other.at)) for other in self.others))
         total = lines.power if watts else lines.cost
@@ -262,7 +265,7 @@ class Purchase:
         return replace(found, fixed=found.fixed + (total - n * npu)) if n else found
 
     def _whole(self, *, watts: bool = False) -> Prices | None:
-        """In whole parts; a graph costs what it does at any bandwidths of the dimensions."""
+        """Return prices of parts; the price of a graph does not depend on bandwidths."""
         bill, none = self.bill(), (0.0,) * len(self.topology.dims)
         total = bill.power if watts else bill.cost
         if total is None:

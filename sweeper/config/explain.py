@@ -1,7 +1,7 @@
-"""Where a key came from, what is wrong with it, and what was meant.
+"""Explanations of errors in a configuration.
 
-Hydra's and OmegaConf's errors in our words, with the file or the override that set the key, and
-names that are known for one that is not.
+Errors of Hydra and OmegaConf become ours, with the file or the override that set the key. Unknown
+names get suggestions.
 """
 
 import difflib
@@ -84,7 +84,7 @@ ALIASES = {name: key for key, names in _ALIASES.items() for name in names.split(
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a configuration came from: overrides, and the options of the config groups."""
+    """The origin of a configuration: overrides, and the options of the config groups."""
 
     overrides: tuple[str, ...]
     choices: Mapping[str, str]
@@ -92,13 +92,13 @@ class Origin:
 
     @property
     def study(self) -> str | None:
-        """The study's name, if there is a study."""
+        """The study's name, or None."""
         study = self.choices.get("study", "none")
         return None if study == "none" else study
 
     @property
     def words(self) -> list[ConfigOverride]:
-        """The overrides, as they were read."""
+        """The parsed overrides."""
         return list(map(read_override, self.overrides))
 
     @property
@@ -108,31 +108,31 @@ class Origin:
 
     @property
     def set_in_study(self) -> list[str]:
-        """The dotted keys that the study's file gives values, those of config groups in full."""
+        """The dotted keys that the study's file sets."""
         file = self.study and find_study(self.study)
         plain = OmegaConf.to_container(read_options(file).node) if file else {}
         return [key for key, each in walk_keys(plain) if not isinstance(each, dict) or not each]
 
     def given(self, key: str) -> Any:
-        """What the last override of ``key`` itself says, or None."""
+        """Return the value of the last override of exactly ``key``, or None."""
         said = [word for word in self.words if word.key == key and word.is_setting]
         return said[-1].parsed.value() if said and not said[-1].is_sweep else None
 
     def add_source(self, error: DimsweepError) -> DimsweepError:
-        """The same error, with the file that its key came from."""
+        """Return the error with the source of its key added to its place."""
         where = f"{error.where} (in {self.source(error.where)})" if error.where else ""
         return error.replace(where=where)
 
     @contextmanager
     def adding_sources(self) -> Iterator[None]:
-        """Errors of what is done meanwhile say the file that their key came from."""
+        """Add the source of the key to the place of errors raised inside."""
         try:
             yield
         except DimsweepError as error:
             raise self.add_source(error) from error.__cause__
 
     def source(self, key: str) -> str:
-        """The file (or the command line, or the grid) that most likely set ``key``."""
+        """Return the file, override or grid that most likely set ``key``."""
         if any(re.match(rf"{re.escape(name)}(?![^.\[])", key) for name in self.varied):
             return "the grid"
         group = re.split(r"[.\[]", key, maxsplit=1)[0]
@@ -151,7 +151,7 @@ class Origin:
 
 @contextmanager
 def explaining_errors(origin: Origin) -> Iterator[None]:
-    """Errors of composing say in our words what is wrong, and where it came from."""
+    """Turn errors of Hydra and OmegaConf raised inside into :class:`DimsweepError`."""
     try:
         yield
     except MissingMandatoryValue as error:
@@ -175,7 +175,7 @@ def _recursion_error(origin: Origin) -> DimsweepError:
 
 
 def _explain(error: Exception) -> DimsweepError:
-    """Hydra's own message, which names the file or override, with the cause that names the key."""
+    """Return Hydra's error as ours: its file or override, and the key that its cause names."""
     if explained := _explain_missing(str(error)):
         return explained
     text, cause, where = str(error).strip(), error.__cause__, ""
@@ -202,7 +202,7 @@ def _explain(error: Exception) -> DimsweepError:
 
 
 def _explain_missing(text: str) -> DimsweepError | None:
-    """Hydra's message about an option, a group or a kind that there is not, in our words."""
+    """Return our error for Hydra's message on an unknown option, group or kind, else None."""
     if found := _NO_KIND.search(text):
         what, hint = (
             f"there is no kind of workload {found['kind']!r}",
@@ -230,7 +230,7 @@ def _explain_missing(text: str) -> DimsweepError | None:
 
 
 def _suggest_options(name: str, group: str, options: str) -> str:
-    """A hint for a name of no option: a name like it, or options whose files speak of it."""
+    """Return a hint for an unknown option: a similar name, or options whose files mention it."""
     names = options.split()
     close = find_nearest(name, names, _MIN_SIMILARITY)
     told = [close] if close else list(_options_mentioning(name, group, names))[:_MAX_SUGGESTIONS]
@@ -240,7 +240,7 @@ def _suggest_options(name: str, group: str, options: str) -> str:
 
 
 def _options_mentioning(word: str, group: str, names: list[str]) -> Iterator[str]:
-    """The options of a group in whose comments a word begins with ``word``."""
+    """Yield the options of a group whose comments have a word that begins with ``word``."""
     if len(word) < 3:
         return
     said = re.compile(rf"#.*\b{re.escape(word)}", re.IGNORECASE)
@@ -252,23 +252,24 @@ def _options_mentioning(word: str, group: str, names: list[str]) -> Iterator[str
 
 
 def _find_option_file(option: str) -> str:
-    """The file of an option of a group such as study/x, where there is one."""
+    """Return the file of an option such as study/x, or the option itself without a file."""
     group, _, name = option.rpartition("/")
     study = find_study(name) if group == "study" else None
     return str(study or find_option(group, name) or option)
 
 
 def _find_misplaced_in_file(file: str) -> tuple[str, bool] | None:
-    """What is misplaced in a file that Hydra has read, beside a configuration in which nothing is
-    chosen."""
+    """Return the first misplaced key of a file, compared with the default configuration."""
     known = compose_files((), hash_files(())).node()
     given, plain = (OmegaConf.to_container(each) for each in (OmegaConf.load(file), known))
     return _find_misplaced(given, plain)
 
 
 def _find_misplaced(given: Any, known: Any, place: str = "") -> tuple[str, bool] | None:
-    """The first key that has a list in ``given`` where ``known`` has keys, or the other way, and
-    whether that is a list there."""
+    """Return the first key that is a list in only one of ``given`` and ``known``.
+
+    The second value is whether ``known`` has the list. None if there is no such key.
+    """
     if {type(given), type(known)} == {dict, list}:
         return place, isinstance(known, list)
     if not isinstance(given, dict) or not isinstance(known, dict):
@@ -281,8 +282,7 @@ def _find_misplaced(given: Any, known: Any, place: str = "") -> tuple[str, bool]
 
 
 def suggest_override(word: str) -> str:
-    """The override that a word without a key may stand for: an option like it, or whose name begins
-    with it."""
+    """Return the override that a word without a key may mean: a similar option, or KEY=VALUE."""
     known = list_groups()
     options = {name: f"{group}={name}" for group in reversed(known) for name in known[group]}
     options |= {name: f"study={name}" for name in known["study"]}
@@ -303,8 +303,7 @@ def _has_key(plain: Any, key: str) -> bool:
 
 
 def refuse_unknown_key(name: str, node: DictConfig | Mapping[str, Any]) -> None:
-    """Raise :class:`DimsweepError` for a dotted key in none of the parts of a configuration, with
-    the keys that end like it."""
+    """Raise :class:`DimsweepError` for an unknown dotted key, with the keys that end like it."""
     first, known = name.split(".")[0], list(Config.model_fields)
     if first in known:
         return

@@ -1,4 +1,4 @@
-"""Several jobs on one network, each a workload of its own."""
+"""Several jobs, each with a workload, on one network."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ _PRESET = "preset"
 
 
 def _parse_job(value: Any) -> Workload:
-    """A preset's name; or keys, over those of the ``preset`` that they name if they do."""
+    """Return the workload of a job: a preset's name, or keys that may override a ``preset``."""
     if isinstance(value, str):
         value = {_PRESET: value}
     if isinstance(value, Mapping) and isinstance(value.get(_PRESET), str):
@@ -54,16 +54,19 @@ def _parse_job(value: Any) -> Workload:
 
 
 class Job(Part):
-    """A ``workload``, a preset's name or keys as of any other, with ``preset`` those that differ
-    from it, on ``size`` members of the outermost dimension."""
+    """One of several jobs."""
 
+    #: Workload: a preset's name, or keys; with `preset`, the keys that differ from it.
     workload: Annotated[Workload, ValueParser(_parse_job)]
+    #: Members of the outermost dimension that the job occupies.
     size: CountKey
 
 
 class Jobs(Workload):
-    """Several ``jobs`` by their names, which begin an iteration at once and share links only; their
-    ranks follow one another (see engine.workload.together)."""
+    """Several ``jobs`` by name. They start an iteration together and share links only.
+
+    Their ranks are numbered one job after the other.
+    """
 
     jobs: Annotated[dict[str, Job], Field(min_length=1)]
 
@@ -102,7 +105,7 @@ class Jobs(Workload):
         return self.together(cluster).workload
 
     def alone(self, cluster: Cluster, fidelity: Fidelity) -> Iterator[tuple[str, range, Program]]:
-        """Each job by its name, with its ranks and the program of it alone, where it is."""
+        """Yield each job's name, its ranks, and its program without the other jobs."""
         from dimsweep.engine.kernels.messages import lower_by_rank  # which few need
 
         jobs = self.together(cluster)
@@ -110,9 +113,10 @@ class Jobs(Workload):
             yield name, ranks, lower_by_rank(jobs.alone(name), cluster, fidelity)
 
     def together(self, cluster: Cluster) -> dimsweep.engine.workload.Jobs:
-        """All of them on their parts of a cluster.
+        """Return all jobs on their parts of a cluster.
 
-        Raises :class:`DimsweepError` for jobs that do not fill it, or that do not go together."""
+        Raises :class:`DimsweepError` for jobs that do not fill it or cannot run together.
+        """
         sizes, start = cluster.topology.sizes, 0
         total = sum(job.size for job in self.jobs.values())
         if total != sizes[-1]:
@@ -140,7 +144,7 @@ class Jobs(Workload):
 
 
 def _job_cluster(cluster: Cluster, start: int, size: int) -> Cluster:
-    """What a job is planned for: so many members of the outermost dimension, and their NPUs."""
+    """Return the part of a cluster for a job: ``size`` members of the outermost dimension."""
     dims, network, npus = cluster.topology.dims, cluster.network, cluster.npus
     inner = math.prod(cluster.topology.sizes[:-1])
     ranks = slice(start * inner, (start + size) * inner)

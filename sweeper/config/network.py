@@ -1,4 +1,4 @@
-"""Links, switches, routes and packets, for fidelities that know them."""
+"""Keys of links, switches, routes and packets, for all fidelities but phase."""
 
 import dataclasses
 import math
@@ -76,21 +76,19 @@ MAX_MEMBERS = 100_000
 
 @dataclass(frozen=True)
 class GeneratorFamily:
-    """All generators that one entry tells, which has several values for some parameters: the
-    ``given`` one; none where there is one value for each, and one member."""
+    """The generators that one entry describes: one for each combination of its values."""
 
     members: tuple[Generator, ...]
-    given: Mapping[str, Any] | None = None
+    given: Mapping[str, Any] | None = None  # the entry, if a parameter has several values
 
     @property
     def text(self) -> Any:
-        """The entry as it was written."""
+        """The entry in the user's notation."""
         return _GENERATOR.write(self.members[0]) if self.given is None else dict(self.given)
 
 
 def _parse_family(value: Any) -> GeneratorFamily:
-    """The generators of an entry; a parameter that is a list has several values where each is a
-    list, too."""
+    """Return the generators of an entry; a tuple parameter varies if given as lists."""
     if isinstance(value, GeneratorFamily):
         return value
     given = dict(value) if isinstance(value, Mapping) else {}
@@ -107,7 +105,7 @@ def _parse_family(value: Any) -> GeneratorFamily:
 def _listed_parameters(
     kind: type[Generator], given: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any]]:
-    """The parameters that have several values."""
+    """Yield the parameters with several values."""
     hints = get_type_hints(kind)
     for name, value in given.items():
         listed = get_origin(hints.get(name)) is tuple
@@ -126,7 +124,7 @@ AnyFamily = Annotated[
 
 @lru_cache(maxsize=4)
 def _build_generator(generator: Generator) -> dimsweep.engine.network.Network:
-    """A network, which many points of a study have in common."""
+    """Return the network of a generator; many points of a study share it."""
     return generator.build()
 
 
@@ -137,7 +135,7 @@ _TRANSPORT = VariantParser(
 
 
 def _write_transport(transport: Transport) -> Any:
-    """Only what is not as usual."""
+    """Return a transport as its name and the settings that differ from their defaults."""
     changed = {
         field.name: to_plain(getattr(transport, field.name))
         for field in dataclasses.fields(transport)
@@ -177,12 +175,12 @@ class Packets(
     spray: Flag = False
 
     def build(self) -> PacketModel:
-        """The engine's model of the same, in which ``spray`` is a routing."""
+        """Return the engine's packet model; ``spray`` becomes a routing elsewhere."""
         marks = tuple(Mark(**dict(mark)) for mark in self.marks)
         return PacketModel(**self.settings(PacketModel) | {"marks": marks} | self._of_file())
 
     def _of_file(self) -> dict[str, Any]:
-        """The keys that the file gives.  Raises :class:`DimsweepError` for one that is also set."""
+        """Return the keys that the file sets; raises :class:`DimsweepError` for one set twice."""
         if self.file is None:
             return {}
         with naming_place("file"):
@@ -203,7 +201,7 @@ _Which = mirror(Selection, kind=_Kind | None, between=tuple[_Kind, _Kind] | None
 
 
 def _parse_selection(value: Any) -> Part:
-    """What is called so, an NPU by its number, or all that a mapping tells."""
+    """Parse a selection of devices: a name, the number of an NPU, or a mapping."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = f"NPU {value}"
     return _Which.from_plain({"named": value} if isinstance(value, str) else value)
@@ -225,7 +223,7 @@ _PLACEMENTS = ("packed", "scattered")
 
 
 def _parse_placement(value: Any) -> str | tuple[int | str, ...]:
-    """One of the words, or numbers of NPUs and texts such as 8-15."""
+    """Parse a placement: one of the words, or a list of NPU numbers and ranges such as 8-15."""
     return (
         parse_npu_numbers(value)
         if isinstance(value, (list, tuple))
@@ -236,7 +234,7 @@ def _parse_placement(value: Any) -> str | tuple[int | str, ...]:
 def _place_ranks(
     placement: str | tuple[int | str, ...], n_ranks: int, n_npus: int
 ) -> tuple[int, ...]:
-    """The NPU of each rank."""
+    """Return the NPU of each rank."""
     if n_ranks > n_npus:
         what = f"{n_ranks} ranks do not fit on {n_npus} NPUs"
         raise DimsweepError(what, hint="network.npus: more of them, or a smaller topology.shape")
@@ -268,7 +266,7 @@ def _build_change(change: Part) -> Change:
 
 
 def build_selection(name: str, value: Any) -> Any:
-    """The engine's object of some devices or links under a key; any other value as it is."""
+    """Return the engine's selection for a key's value; return any other value unchanged."""
     if not isinstance(value, Part):
         return value
     with naming_key(name):
@@ -325,12 +323,12 @@ class Network(
 
     @property
     def links_key(self) -> str:
-        """The key that says what the links are in the place of the dimensions, or nothing."""
+        """The key whose network replaces the dimensions' links, or ""."""
         names = (*GRAPHS, *_INTERCONNECTS)
         return next((name for name in names if getattr(self, name)), "")
 
     def build(self, topology: dimsweep.engine.Topology, fidelity: Fidelity) -> NetworkModel:
-        """The network model; reads ``file`` if it is given."""
+        """Return the network model; reads ``file`` if it is given."""
         fabrics: tuple[Fabric, ...] = expand_per_dimension(
             self.fabric, len(topology.dims), "fabric"
         )
@@ -356,7 +354,7 @@ class Network(
         return NetworkModel(fabrics=fabrics, graph=graph, **plain)
 
     def _graph(self, topology: dimsweep.engine.Topology) -> Graph | None:
-        """What stands in the place of the dimensions' own links, but for an interconnect."""
+        """Return the graph that replaces the dimensions' links, or None."""
         graph = None
         if self.file is not None:
             with naming_place("file"):
@@ -390,7 +388,7 @@ class Network(
         return tuple(changes)
 
     def _npus_of_ranks(self, n_ranks: int, graph: Graph | None) -> tuple[int, ...]:
-        """The NPU of each rank; none where rank i is on NPU i."""
+        """Return the NPU of each rank; empty if rank i is on NPU i."""
         if self.placement is None:
             return ()
         with naming_key("placement"):

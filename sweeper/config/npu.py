@@ -1,4 +1,4 @@
-"""The NPU: how fast it computes in each precision, and other NPUs beside it."""
+"""Keys of the NPU, with its speed in each precision, and of NPUs of other kinds."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -43,7 +43,7 @@ _SAME_RATE = {"fp8_block": "fp8", "mxfp8": "fp8"}  # only the scales of their fa
 
 @describe_values(f"compute rate, such as {units.COMPUTE_RATE.examples}, or one for each precision")
 def _parse_peak(value: Any) -> Quantity | dict[str, Quantity]:
-    """One rate for all precisions, or one for each."""
+    """Parse a rate for all precisions, or a mapping with a rate for each."""
     if not isinstance(value, Mapping):
         return parse_compute_rate(value)
     rates = {}
@@ -58,7 +58,7 @@ def _parse_peak(value: Any) -> Quantity | dict[str, Quantity]:
 
 @describe_values("mapping of precisions to factors")
 def _parse_relative_time(value: Any) -> dict[str, float]:
-    """A positive factor for each narrow precision, and for TF32."""
+    """Parse positive factors for narrow precisions and TF32."""
     narrow = [name for name, each in PRECISIONS.items() if each.narrow or name == "tf32"]
     if not isinstance(value, Mapping):
         raise DimsweepError(f"{value!r} is no mapping", hint="such as {fp8: 0.5}")
@@ -83,7 +83,7 @@ def _parse_systolic(value: Any) -> SystolicArray:
 
 @describe_values("pairs of operations and efficiency")
 def _parse_knot(value: Any) -> tuple[Quantity, float]:
-    """Operations of a matrix product, and the share of the peak that it reaches."""
+    """Parse the operations of a matrix product and the share of the peak that it reaches."""
     if (
         not isinstance(value, (list, tuple))
         or len(value) != 2
@@ -113,7 +113,7 @@ class Npu(
         relative_time=Annotated[dict[str, float], ValueParser(_parse_relative_time)],
     )
 ):
-    """What an NPU computes with: the settings of :class:`engine.Npu`, for all precisions."""
+    """An NPU in all precisions: the settings of :class:`engine.Npu`."""
 
     #: CSV file of measured durations by kernel (columns kernel, duration), instead of all else.
     measured: FileName | None = None
@@ -123,8 +123,7 @@ class Npu(
     machines: tuple[str, ...] = ()
 
     def build(self, precision: str, narrow: str = "") -> dimsweep.engine.Npu:
-        """The NPU, computing in ``precision``, and linear layers in a ``narrow`` one if it is
-        given."""
+        """Return the NPU at a ``precision``; linear layers use the ``narrow`` one if given."""
         kernels = kernel_times(self.kernels) if self.kernels is not None else None
         peaks: Mapping[str, float] = {}
         timed = {*self.relative_time, *(kernels.products if kernels else ())}
@@ -161,7 +160,7 @@ class Npu(
         return {narrow: peak / min(self.relative_time.get(narrow, 1.0), 1.0)}
 
     def peak(self, precision: str) -> float | None:
-        """FLOP/s in ``precision``, if a rate is given at all."""
+        """Return the peak in ``precision`` (FLOP/s), or None without rates."""
         if not isinstance(self.flops, dict):
             return self.flops
         if precision not in self.flops:
@@ -173,7 +172,7 @@ class Npu(
 
 
 def _parse_npu(value: Any) -> Npu:
-    """A preset by its name, or the keys of one."""
+    """Parse an NPU: the name of a preset, or keys."""
     if not isinstance(value, str):
         return Npu.from_plain(value)
     find_preset("npu", value)
@@ -182,7 +181,7 @@ def _parse_npu(value: Any) -> Npu:
 
 
 class NpuCost(Part):
-    """What one piece costs and draws that holds ``npus`` of a kind: one, or a server of eight."""
+    """Price and power of a part with NPUs of a kind, such as a server of eight."""
 
     price: MoneyOrNone | None = None
     watts: Power | None = None
@@ -192,7 +191,7 @@ class NpuCost(Part):
 
 
 def _parse_npu_cost(value: Any) -> NpuCost:
-    """What a list of prices has NPUs for, or the keys of it."""
+    """Parse the cost of NPUs: the name of a price list, or keys."""
     if not isinstance(value, str):
         return NpuCost.from_plain(value)
     find_preset("cost", value)
@@ -213,17 +212,21 @@ def _parse_npu_cost(value: Any) -> NpuCost:
 
 
 class OtherNpuKind(Part):
-    """NPUs that are another ``npu`` than the rest, a preset's name or keys of its own, by their
-    numbers in the network: ``at`` [2048-4095], or [0, 8-15].  ``cost``: the list of prices whose
-    NPUs they are, by its name, or what they cost and draw."""
+    """NPUs of another kind than the rest."""
 
+    #: The kind of NPU: a preset's name, or keys.
     npu: Annotated[Npu, ValueParser(_parse_npu)]
+    #: Numbers of the NPUs in the network, such as [2048-4095] or [0, 8-15].
     at: Annotated[tuple[int | str, ...], ValueParser(parse_npu_numbers)]
+    #: Price and power: the name of a price list, or keys.
     cost: Annotated[NpuCost, ValueParser(_parse_npu_cost)] = default(NpuCost)
 
     def purchase(self, name: str, n_npus: int, rest: Cost) -> OtherPart:
-        """What they are bought as, in a network of so many; ``name`` is their key.  Where the
-        ``rest`` cost or draw nothing, neither do they: the network alone is priced."""
+        """Return the part as which they are bought, in a network of ``n_npus``.
+
+        ``name`` is their key. If the ``rest`` has no price or power, neither have they: then the
+        list prices the network only.
+        """
         cost, machines = self.cost, " or ".join(self.npu.machines)
         price = cost.price if rest.npu_price else 0.0
         watts = cost.watts if rest.power.npu or rest.server else 0.0
@@ -238,6 +241,6 @@ class OtherNpuKind(Part):
         return OtherPart(part, expand_npu_numbers(self.at, n_npus))
 
     def build(self, n_npus: int, precision: str, narrow: str) -> OtherNpus:
-        """They, computing as the others do, in a network of so many."""
+        """Return the engine's NPUs of this kind in a network of ``n_npus``."""
         with naming_key("npu"):
             return OtherNpus(self.npu.build(precision, narrow), expand_npu_numbers(self.at, n_npus))

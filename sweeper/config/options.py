@@ -1,6 +1,6 @@
-"""Reading the files of conf/ and studies/ as a user wrote them.
+"""Readers of the files of conf/ and studies/.
 
-Hydra's own keys are refused, with the key of dimsweep that does the same.
+They refuse Hydra's own keys and name dimsweep's key for the same purpose.
 """
 
 import io
@@ -40,15 +40,18 @@ _OTHERS += "has folders beside conf/, on the command line only"
 
 
 class Options(NamedTuple):
-    """The keys of a file, and where its header says that they go (``# @package a.b``)."""
+    """The keys of a file, and their package from its header (``# @package a.b``)."""
 
     node: DictConfig
     package: str | None
 
 
 def read_options(file: Path) -> Options:
-    """What a file says; raises :class:`DimsweepError` naming it unless that is a mapping of keys
-    whose header and ``defaults`` Hydra can read."""
+    """Return the keys of a file.
+
+    Raises :class:`DimsweepError` that names the file unless it is a mapping of keys with a valid
+    header and valid ``defaults``.
+    """
     if (state := file_state(file)) is None:
         return _read(file)
     node, package = _read_pickled(file, state)
@@ -56,8 +59,7 @@ def read_options(file: Path) -> Options:
 
 
 def file_state(file: str | Path) -> Hashable:
-    """Changes with every change of a file; None where it is not there, or so new that another
-    change may not show."""
+    """Return a value that changes with the file; None if it is missing, or too new to tell."""
     try:
         known = os.stat(file)
     except OSError:
@@ -115,7 +117,7 @@ def _package(text: str, file: Path) -> str | None:
 
 
 def _check_defaults(keys: Any, where: str) -> None:
-    """What Hydra asserts, or takes for granted."""
+    """Raise :class:`DimsweepError` for a defaults list that Hydra cannot read."""
     if not isinstance(keys["defaults"], list):
         raise DimsweepError("defaults is a list of options", where=where, hint=_HINT)
     for item in keys["defaults"]:
@@ -155,7 +157,7 @@ def _find_hydra_key(keys: Mapping[Any, Any], package: str | None) -> str | None:
 
 
 def _full_hydra_key(key: str, node: Any) -> str:
-    """The first key below ``key``, two levels deep: ``hydra.sweeper.params``."""
+    """Return the first key below ``key``, two levels deep: ``hydra.sweeper.params``."""
     while isinstance(node, Mapping) and node and key.count(".") < 2:
         name = next(iter(node))
         key, node = f"{key}.{name}", node[name]

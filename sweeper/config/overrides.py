@@ -1,7 +1,7 @@
-"""Overrides KEY=VALUE: each is read once, by Hydra's parser, and knows what it sets.
+"""Overrides KEY=VALUE, parsed by Hydra's grammar.
 
-An override of several values is an axis of a study's grid, or is searched; one value takes the
-place of an axis.
+An override with several values becomes an axis of a study's grid, or is searched; one value
+replaces an axis.
 """
 
 import math
@@ -34,7 +34,7 @@ AXES, SEARCHED = "grid", "space.parameters"  # keys of a configuration that have
 
 
 def _interval(start: int | float | str, end: int | float | str) -> IntervalSweep:
-    """Hydra's ``interval``, whose ends may be quantities, too."""
+    """Return Hydra's ``interval``, with ends that may be quantities."""
     ends: list[Any] = [each if isinstance(each, str) else float(each) for each in (start, end)]
     return IntervalSweep(start=ends[0], end=ends[1])
 
@@ -67,12 +67,11 @@ class _Numbers(NamedTuple):
 
 @dataclass(frozen=True)
 class ConfigOverride:
-    """An override: ``text`` as it was given, ``line`` as Hydra composes it, and ``parsed`` as its
-    grammar has it.  It ``chooses`` an option of a config group, or sets a key."""
+    """An override of the configuration."""
 
-    text: str
-    is_choice: bool
-    line: str = field(compare=False)
+    text: str  # as given
+    is_choice: bool  # it chooses an option of a config group, and sets no key
+    line: str = field(compare=False)  # as Hydra composes it
     parsed: Override = field(compare=False)
 
     @property
@@ -82,7 +81,7 @@ class ConfigOverride:
 
     @property
     def is_setting(self) -> bool:
-        """Whether it gives a key of ours its value."""
+        """Whether it sets a key of ours."""
         return not (self.is_choice or self.is_hydra_key or self.parsed.is_delete())
 
     @property
@@ -92,32 +91,32 @@ class ConfigOverride:
 
     @property
     def is_sweep(self) -> bool:
-        """Whether it gives several values, of which one simulation can have one only."""
+        """Whether it has several values."""
         return self.parsed.is_sweep_override() and not self.parsed.is_delete()
 
     @property
     def is_interval(self) -> bool:
-        """Whether its values are an interval's, which nobody can list."""
+        """Whether its values are an interval, which cannot be listed."""
         return isinstance(self.parsed.value(), IntervalSweep)
 
     @property
     def studies(self) -> list[str]:
-        """The studies that it names, as they were given."""
+        """The studies that it names, as given."""
         if self.key != STUDY or self.parsed.is_delete():
             return []
         return [str(value) for value in (self.values() if self.is_sweep else [self.parsed.value()])]
 
     @property
     def shape(self) -> str | None:
-        """The one shape that its values are, joined, if all of them are shapes."""
+        """Its values joined to one shape, if all of them are shapes."""
         values = self.text.partition("=")[2]
         shapes = values.replace("),", ")_")
         return shapes if _SHAPE.fullmatch(shapes) else None
 
     def values(self) -> list[Any]:
-        """The values of a sweep, as an axis of a grid lists them.
+        """Return the values of a sweep as a list.
 
-        Raises :class:`DimsweepError` where there are none, or too many to list.
+        Raises :class:`DimsweepError` without values, or with too many to list.
         """
         swept: Any = self.parsed.value()
         self._check_tags(())
@@ -142,9 +141,9 @@ class ConfigOverride:
         return [_unquote(each) for each in swept.list]
 
     def parameter(self) -> dict[str, Any]:
-        """The values of a sweep, as ``space.parameters`` says them.
+        """Return the values of a sweep as an entry of ``space.parameters``.
 
-        Raises :class:`DimsweepError` where there are none.
+        Raises :class:`DimsweepError` without values.
         """
         swept: Any = self.parsed.value()
         if isinstance(swept, IntervalSweep):
@@ -194,12 +193,12 @@ class ConfigOverride:
 
 
 def read_override(text: str) -> ConfigOverride:
-    """The override ``text``; raises :class:`DimsweepError` where it means nothing."""
+    """Return the override ``text``; raises :class:`DimsweepError` for one that cannot be read."""
     return _read(text, is_group(_normalize_key(text)))
 
 
 def is_group(key: str) -> bool:
-    """Whether ``key`` is a config group, of which an override chooses an option."""
+    """Return whether ``key`` is a config group."""
     name = key.split("@")[0]
     return (
         "/" in name or name == STUDY or any(os.path.isdir(h / name) for h in list_folders("conf"))
@@ -207,12 +206,12 @@ def is_group(key: str) -> bool:
 
 
 def format_choice(group: str, option: str) -> str:
-    """The override that chooses one option, whatever is in its name."""
+    """Return the override that chooses one option, quoted where needed."""
     return f"{group}={option if _PLAIN.fullmatch(option) else quote(option)}"
 
 
 def quote(text: str) -> str:
-    """As a value of an override, whatever is in it."""
+    """Return a text in quotes, as the value of an override."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
@@ -234,7 +233,7 @@ def _read(text: str, chooses: bool) -> ConfigOverride:
 
 
 def _refuse_shape(text: str, chooses: bool) -> None:
-    """A shape in the place of the name of a network is meant as its key."""
+    """Raise :class:`DimsweepError` for ``topology=SHAPE``, which should set ``topology.shape``."""
     group, _, value = text.partition("=")
     if chooses and group == "topology" and _SHAPE.fullmatch(shape := value.strip("'\"")):
         meant = f"did you mean 'topology.shape={shape}'? `dimsweep list topology` shows the names"
@@ -242,7 +241,7 @@ def _refuse_shape(text: str, chooses: bool) -> None:
 
 
 def _quote_option(text: str) -> str:
-    """The choice of an option: inf and 1e3 are names here, and no numbers."""
+    """Return the choice of an option with its name in quotes: inf and 1e3 are names here."""
     key, sets, value = text.partition("=")
     if key == STUDY and is_path(value) and find_study(value):  # whatever is in its path
         return f"{key}={quote(value)}"
@@ -252,9 +251,11 @@ def _quote_option(text: str) -> str:
 
 
 def _parse_setting(text: str) -> Override:
-    """An override of a key.  What is no list, mapping, sweep or quoted text and means nothing in
-    Hydra's grammar, such as ``Ring(-4)`` or ``5 µs``, is a text; its key's own parser knows what to
-    say.  Whether the key exists is left to the configuration, which knows more than Hydra does."""
+    """Parse an override of a key, which need not exist.
+
+    A value outside Hydra's grammar, such as ``Ring(-4)`` or ``5 µs``, is a text: the key's own
+    parser explains what is wrong with it.
+    """
     key, _, value = text.partition("=")
     key = f"++{_normalize_key(text)}"
     try:
@@ -272,7 +273,7 @@ def _parse_setting(text: str) -> Override:
 
 
 def _quote_names(value: str) -> str:
-    """A value with quotes around shapes and names of links, as Hydra's grammar wants them."""
+    """Return a value with quotes around shapes and names of links, for Hydra's grammar."""
     if "'" in value or '"' in value or "$" in value:
         return value
     if "->" in value:
@@ -281,7 +282,7 @@ def _quote_names(value: str) -> str:
 
 
 def _normalize_key(text: str) -> str:
-    """The key of an override, in which an entry of a list may be one of a name: a.b[0] is a.b.0."""
+    """Return the key of an override, with entries of lists as names: a.b[0] is a.b.0."""
     return _ENTRY.sub(r".\1", text.lstrip("+~").split("=", 1)[0])
 
 
@@ -296,7 +297,7 @@ def _unquote(value: Any) -> Any:
 
 
 def _syntax_error(text: str, error: HydraException) -> DimsweepError:
-    """An override that means nothing in Hydra's grammar."""
+    """Return the error for an override outside Hydra's grammar."""
     key, _, value = text.lstrip("+~").partition("=")
     if not key.strip("/"):
         return DimsweepError(f"{text!r} has no key", hint="write KEY=VALUE")
@@ -314,11 +315,10 @@ def _syntax_error(text: str, error: HydraException) -> DimsweepError:
 
 
 def replace_axes(tree: Any, words: Sequence[ConfigOverride]) -> None:
-    """Have an override of one value take the place of the axis that there is for its key before it:
-    the axis has that value alone, and the rows say so.
+    """Replace the axis of a key by the one value of an override.
 
-    Raises :class:`DimsweepError` for one of a part of an axis, or around one, over which each cell
-    would lay the axis' own value.
+    The axis keeps this value alone, so that rows show it. Raises :class:`DimsweepError` for an
+    override of a part of an axis or of a key around one, which each cell's value would override.
     """
     axes, portfolio = tree.get(AXES), tree.get("portfolio")
     axes = axes if isinstance(axes, MutableMapping) else {}
@@ -347,7 +347,7 @@ def replace_axes(tree: Any, words: Sequence[ConfigOverride]) -> None:
 
 
 def _covers(key: Any, part: Any, values: Any) -> bool:
-    """Whether one of the values of a dotted key says what a part of it is."""
+    """Return whether one of the values of a dotted key sets its part ``part``."""
     above, rest = f"{key}.", str(part)
     if not rest.startswith(above) or is_group(str(key)) or not isinstance(values, Sequence):
         return False
@@ -362,8 +362,7 @@ def _covers(key: Any, part: Any, values: Any) -> bool:
 
 
 def apply_sweeps(tree: Any, words: Sequence[ConfigOverride]) -> None:
-    """Make overrides of several values what is searched of their keys, where the study searches
-    them, or else axes of its grid, in the place of what the study has there."""
+    """Make overrides of several values searched keys if the study searches them, else axes."""
     for word in words:
         if not word.is_sweep:
             continue
@@ -378,7 +377,7 @@ def apply_sweeps(tree: Any, words: Sequence[ConfigOverride]) -> None:
 
 
 def _find_mapping(tree: Any, place: str) -> MutableMapping[str, Any] | None:
-    """The mapping at a dotted key, made where there is nothing; None where there is another."""
+    """Return the mapping at a dotted key, created if missing; None if it is not a mapping."""
     for name in place.split("."):
         if not isinstance(tree, MutableMapping):
             return None

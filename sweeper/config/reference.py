@@ -21,8 +21,10 @@ _PLAIN = {bool: "true or false", int: "whole number", float: "number", str: "tex
 
 
 def key_table(place: str) -> str:
-    """Return the table of the keys of the part at a dotted key, in Markdown; ``workload.plan`` are
-    the keys of the first kind of workload that has them."""
+    """Return the Markdown table of the keys of the part at a dotted key.
+
+    Below ``workload`` it is the first kind of workload with such a part.
+    """
     part = find_part(place)
     meanings, defaults = part.meanings(), part.defaults()
     rows = ["| key | takes | default | meaning |", "|---|---|---|---|"]
@@ -64,7 +66,7 @@ def walk_parts(kind: Any) -> Iterator[type[Part]]:
 
 
 def _describe_type(kind: Any) -> Iterator[str]:
-    """Yield what values of a type are, in words."""
+    """Yield descriptions of the values of a type."""
     origin, inside = get_origin(kind), get_args(kind)
     if origin is Annotated:
         parsed = next((each for each in inside[1:] if isinstance(each, ValueParser)), None)

@@ -1,4 +1,4 @@
-"""How often training is interrupted, and what is done about it; what is down while it goes on."""
+"""Keys of interruptions, checkpoints, spare nodes and outages."""
 
 from typing import Annotated
 
@@ -38,7 +38,7 @@ class Outage(Part):
     link: SelectionKey = None
     #: Share of the time in which each is down; by default as the devices' `fails` and `repair` say.
     down: ShareKey = None
-    #: How many are simulated as down, one at a time, of those whose names differ in numbers only.
+    #: Number of outages to simulate, one at a time, among parts whose names differ in numbers only.
     draw: CountKey = 2
 
     @model_validator(mode="after")
@@ -74,7 +74,7 @@ class Reliability(
         restart=Seconds,
     )
 ):
-    """What interrupts training: the settings of :class:`engine.reliability.Reliability`."""
+    """Interruptions of training: the settings of :class:`engine.reliability.Reliability`."""
 
     #: Checkpoints of training.
     checkpoint: Checkpoint = default(Checkpoint)
@@ -86,7 +86,7 @@ class Reliability(
     outages: tuple[Outage, ...] = ()
 
     def build(self) -> engine.Reliability | None:
-        """Return what interrupts training, if anything does.
+        """Return the interruptions of training, or None.
 
         Raises :class:`DimsweepError` that names a missing key.
         """

@@ -1,7 +1,7 @@
-"""The roles of a study's axes: what is decided, and what is assumed.
+"""The roles of a study's axes: decisions and scenarios.
 
-A *decision* is what can be built or run: a network, a chip, a plan.  A *scenario* is what a design
-has to stand: a model, a batch, a price, a budget.  Designs compete within a scenario, never over
+A *decision* can be built or run: a network, a chip, a plan.  A *scenario* is a condition for a
+design: a model, a batch, a price, a budget.  Designs compete within a scenario, never over
 several: the shortest time of three models is no answer.  Scenarios count alike, unless the values
 of their axes have weights.
 """
@@ -39,7 +39,7 @@ _DEFAULT_ROLES = {
 
 
 def default_role(axis: str) -> Role:
-    """The role of a key, or of a config group, of which the study does not tell it."""
+    """Return the role of a key or config group that has none in the study."""
     parts = axis.split(".")
     starts = (".".join(parts[:n]) for n in range(len(parts), 0, -1))
     return next(
@@ -48,7 +48,7 @@ def default_role(axis: str) -> Role:
 
 
 def format_value(value: Any) -> str:
-    """What a value of an axis is called."""
+    """Format a value of an axis."""
     if isinstance(value, Mapping):
         return ", ".join(f"{key}: {format_value(each)}" for key, each in value.items())
     if isinstance(value, (list, tuple)) and any(isinstance(each, Mapping) for each in value):
@@ -59,10 +59,10 @@ def format_value(value: Any) -> str:
 
 
 def read_weights(config: Config, axes: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, float]]:
-    """How much each value of a scenario counts, by axis, where ``roles`` say so.
+    """Return the weights of each scenario's values, by axis, as given in ``roles``.
 
-    Raises :class:`DimsweepError` for weights of what is no value of the axis, or not of all of
-    them, and of the workloads of a portfolio, which has weights itself.
+    Raises :class:`DimsweepError` for weights of other values, for missing weights, and for
+    weights of the workloads of a portfolio, which has its own.
     """
     found = {name: own for name, own in config.roles.items() if isinstance(own, Mapping)}
     for name, weights in found.items():
@@ -91,14 +91,14 @@ def read_weights(config: Config, axes: Mapping[str, Sequence[Any]]) -> dict[str,
 
 
 def is_plan_key(axis: str) -> bool:
-    """Whether a key says how a model is spread over the ranks and run."""
+    """Return whether a key belongs to a parallel plan."""
     return axis.startswith(("workload.parallel", "workload.plan"))
 
 
 def resolve_roles(config: Config, axes: Iterable[str]) -> dict[str, Role]:
-    """The role of each of a study's ``axes``, and of each key that it searches.
+    """Return the role of each of a study's ``axes``, and of each key that it searches.
 
-    Raises :class:`DimsweepError` for a role of what is no axis, and for a searched key that is a
+    Raises :class:`DimsweepError` for a role of another key, and for a searched key that is a
     scenario: a search would choose the easiest one.
     """
     given, searched = config.roles, list(config.space.parameters)

@@ -1,7 +1,6 @@
-"""The whole configuration, typed: which keys there are, what each may be, and its default.
+"""The schema of the whole configuration: all keys with their types and defaults.
 
-Values live in conf/ and studies/.  Hydra composes them; what it composed becomes a
-:class:`Config`, and stays one up to the report.
+Values are in conf/ and studies/.  Hydra composes them, and the result becomes a :class:`Config`.
 """
 
 from collections.abc import Mapping
@@ -85,8 +84,7 @@ def _parse_plugins(value: Any) -> tuple[str, ...]:
 
 
 def load_config_plugins(plain: Any, *, anew: bool = False) -> None:
-    """Load the plug-ins that a whole configuration names, as plain data (see
-    :func:`sweeper.plugins.load_plugins`)."""
+    """Load the plug-ins that a whole configuration names, given as plain data."""
     if isinstance(plain, Mapping):
         with naming_key("plugins"):
             names = _parse_plugins(plain.get("plugins", ()))
@@ -94,7 +92,7 @@ def load_config_plugins(plain: Any, *, anew: bool = False) -> None:
 
 
 class Design(Part):
-    """What a row depends on: the key of a row is a hash of all of it."""
+    """The keys that a row depends on: a row's key is a hash of their values."""
 
     workload: AnyWorkload
     topology: Topology = default(Topology)
@@ -110,7 +108,7 @@ class Design(Part):
     plugins: Annotated[tuple[str, ...], ValueParser(_parse_plugins)] = ()
 
     def purchase(self, topology: dimsweep.engine.Topology, network: NetworkModel) -> Purchase:
-        """What the network is bought as, NPUs of all kinds with it."""
+        """Return the purchase of the network and its NPUs."""
         n = topology.n_npus if network.graph is None else network.graph.n_npus
         others = tuple(
             other.purchase(f"other_npus[{i}]", n, self.cost)
@@ -120,9 +118,9 @@ class Design(Part):
 
 
 class Question(Part):
-    """What a study asks; another one is another study.  ``nodes``: the size of the machine that
-    cluster= names; it becomes ``topology.shape``, and is nothing by itself."""
+    """The keys that define a study; with another value it is another study."""
 
+    #: Number of nodes of the machine that cluster= names; becomes `topology.shape`.
     nodes: WholeNumber | None = None
     objective: Annotated[
         tuple[Objective, ...],
@@ -135,8 +133,7 @@ class Question(Part):
 
 
 class Extent(Part):
-    """What a study is called, how far it goes, and what is looked at beside its search: a sweep
-    that goes on may change it."""
+    """The name, limits and side questions of a study; a resumed sweep may change them."""
 
     name: str | None = None
     note: str | None = None  # what a reader of the results must know, which no figure says
@@ -151,7 +148,7 @@ class Extent(Part):
 
 
 class Run(Part):
-    """Where something is run, and what is written of it; nothing of this changes a result."""
+    """The place of a run and its outputs; these keys change no result."""
 
     executor: Executor = default(Executor)
     results: str = "results"
@@ -169,14 +166,16 @@ NO_AXES = {"study", "name", "note", "grid", "portfolio", "plugins", *Run.model_f
 
 
 class Config(Run, Extent, Question, Design):
-    """Everything that a run or a study is told.  Each key is one of its four parts', which say what
-    depends on it; it has none of its own."""
+    """The whole configuration of a run or a study.
+
+    Its four base classes hold the keys, grouped by what depends on them.
+    """
 
     @model_validator(mode="before")
     @classmethod
     @preserve_errors
     def _refuse_control_characters(cls, value: Any) -> Any:
-        """A terminal would obey them wherever the text is shown."""
+        """Raise :class:`DimsweepError` for texts that would control a terminal that prints them."""
         for place, text in walk_values(value):
             if not isinstance(text, str) or text.isprintable():
                 continue
@@ -213,7 +212,7 @@ class Config(Run, Extent, Question, Design):
     @classmethod
     @preserve_errors
     def _load_plugins(cls, value: Any) -> Any:
-        """Before the keys that name what they register."""
+        """Load plug-ins before other keys are parsed: these may name what a plug-in registers."""
         load_config_plugins(value)
         return value
 
@@ -221,7 +220,7 @@ class Config(Run, Extent, Question, Design):
     @classmethod
     @preserve_errors
     def _size(cls, value: Any) -> Any:
-        """``nodes`` into the shape of the topology."""
+        """Replace ``nodes`` by the shape of the topology."""
         nodes = value.get("nodes") if isinstance(value, Mapping) else None
         topology = value.get("topology") if nodes is not None else None
         if not isinstance(topology, Mapping):
@@ -241,17 +240,19 @@ class Config(Run, Extent, Question, Design):
 
     @property
     def by_message(self) -> bool:
-        """Whether every rank, message and link is to be simulated."""
+        """Whether the fidelity simulates every rank, message and link."""
         return self.fidelity is not Fidelity.PHASE
 
     @cached_property
     def text(self) -> dict[str, Any]:
-        """The configuration as plain data, as it was written; not to be changed."""
+        """The configuration as plain data in the user's notation. Do not change it."""
         return self.plain()
 
     def files(self) -> dict[str, str]:
-        """The files whose contents a row depends on, by the key that names them; where a key's
-        values are searched, by the key and the value."""
+        """Return the files whose contents a row depends on, by the key that names them.
+
+        The files of a searched key are listed as KEY=FILE.
+        """
         named = dict(self.file_keys())
         searched = {
             f"{name}={file}": file
@@ -262,12 +263,14 @@ class Config(Run, Extent, Question, Design):
         return {name: str(file) for name, file in (named | searched).items() if file}
 
     def value(self, name: str) -> Any:
-        """The value at a dotted key, as it was written; raises :class:`DimsweepError` if there is
-        none."""
+        """Return the value at a dotted key in the user's notation.
+
+        Raises :class:`DimsweepError` for an unknown key.
+        """
         return _find_parent(self.text, f"{name}.")[0]
 
     def with_values(self, values: Mapping[str, Any]) -> Self:
-        """The configuration with the values of dotted keys replaced, checked as a whole."""
+        """Return the configuration with new values of dotted keys, checked as a whole."""
         if not values:
             return self
         text = self.plain()
@@ -283,7 +286,7 @@ class Config(Run, Extent, Question, Design):
 
 
 def _find_parent(node: Any, name: str) -> tuple[Any, Any]:
-    """The mapping or list that holds the last part of a dotted key, and that part."""
+    """Return the mapping or list that holds the last part of a dotted key, and that part."""
     *path, last = name.split(".")
     for part in path:
         try:

@@ -1,4 +1,4 @@
-"""Where the numbers of a preset are from: ``sources`` beside them, and conf/sources.yaml."""
+"""Sources of the numbers of presets: their key ``sources``, and conf/sources.yaml."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ GROUPS = ("npu", "topology", "memory", "cost", "reliability")  # whose numbers a
 
 
 class Evidence(StrEnum):
-    """How much a number's source is worth, the best first."""
+    """Kinds of sources, from the most to the least reliable."""
 
     DATA_SHEET = "data sheet"
     MEASURED = "measured"
@@ -41,7 +41,7 @@ class Evidence(StrEnum):
 
 
 class Reading(StrEnum):
-    """How a document was read for its numbers."""
+    """Ways in which a document was read."""
 
     COPY = "in a stored copy"
     QUOTED = "as others quote it"
@@ -52,33 +52,34 @@ def _parse_reading(value: Any) -> Reading | None:
 
 
 class Document(Part):
-    """What a number is from.  ``date``: its year, or year and month.  ``read``: how it was, if not
-    at its address or as a paper."""
+    """The source of a number."""
 
     document: Annotated[str, Field(min_length=1)]
+    #: Year, or year and month.
     date: Annotated[str, Field(pattern=r"^\d{4}(-(0[1-9]|1[0-2]))?$")]
     evidence: Annotated[Evidence, member_type(Evidence)] = default("estimate")
     url: Annotated[str, Field(pattern=r"^https://\S+$")] | None = None
+    #: How it was read, if not at its address or as a paper.
     read: Annotated[Reading | None, ValueParser(_parse_reading)] = None
 
 
 class Figure(NamedTuple):
-    """A number of a preset, by its key within the group; ``note``: what the document says of it."""
+    """A number of a preset."""
 
-    key: str
+    key: str  # within the group
     value: str
     source: Document | None
-    note: str = ""
+    note: str = ""  # the document's statement on it
 
 
 def without_sources(node: DictConfig) -> DictConfig:
-    """What a preset's file says to the configuration: all but where it is from."""
+    """Return the keys of a preset without their sources."""
     keys: Any = node  # whatever they are
     return OmegaConf.masked_copy(node, [name for name in keys if name != SOURCES])
 
 
 def find_preset(group: str, name: str) -> Path:
-    """The file of an option; raises :class:`DimsweepError` if there is none."""
+    """Return the file of an option; raises :class:`DimsweepError` for an unknown one."""
     known = list_groups()
     if group not in known or group == "study":
         raise DimsweepError(
@@ -90,13 +91,15 @@ def find_preset(group: str, name: str) -> Path:
 
 
 def read_values(group: str, name: str) -> dict[str, Any]:
-    """The keys of an option as plain data, those of the options that it goes on from first."""
+    """Return the keys of an option and of the options in its defaults, as plain data."""
     return _merge_defaults(group, name)[0]
 
 
 def read_figures(group: str, name: str) -> list[Figure]:
-    """The numbers of an option, each with its source, if its file names one; raises
-    :class:`DimsweepError` for a source that conf/sources.yaml does not have."""
+    """Return the numbers of an option with the sources that its file names.
+
+    Raises :class:`DimsweepError` for a source that conf/sources.yaml lacks.
+    """
     values, sources = _merge_defaults(group, name)
     known = read_documents() if sources else {}
     said = dict(_part_sources(values)) | {
@@ -109,8 +112,7 @@ def read_figures(group: str, name: str) -> list[Figure]:
 
 
 def _part_sources(values: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Document, str]]]:
-    """Who says the prices and the watts of parts: each has its own source, and the price's is that
-    of the part."""
+    """Yield the sources of the prices and powers of parts; a price's source is the part's."""
     parts = values.get("parts")
     for name, part in parts.items() if isinstance(parts, Mapping) else ():
         for of, kind in (("price", Price), ("watts", Watts)):
@@ -123,8 +125,7 @@ def _part_sources(values: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Docume
 
 
 def walk_numbers(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The dotted keys whose values are numbers, quantities, shapes or lists of them, as written;
-    a date is none."""
+    """Yield the keys and texts of numbers, quantities, shapes and lists of them, except dates."""
     for at, value in walk_keys(values):
         if at.endswith(".date"):
             continue
@@ -133,13 +134,12 @@ def walk_numbers(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def is_at_or_above(source: str, at: str) -> bool:
-    """Whether the key of a source is that of a number, or one above it."""
+    """Return whether the key of a source is the key of a number or one above it."""
     return at == source or at.startswith(f"{source}.")
 
 
 def read_documents() -> dict[str, Document]:
-    """The documents of conf/sources.yaml by their names; a conf/ of the current folder adds its own
-    to the installed ones."""
+    """Return the documents of all conf/sources.yaml by name; the current folder's come last."""
     found: dict[str, Document] = {}
     for home in reversed(list_folders("conf")):
         if (file := home / "sources.yaml").is_file():
@@ -149,7 +149,7 @@ def read_documents() -> dict[str, Document]:
 
 @lru_cache(maxsize=8)
 def _read_document_file(file: Path, _changed: int) -> dict[str, Document]:
-    """Those of a file, which is read again when it has changed."""
+    """Return the documents of a file, cached until it changes."""
     said = OmegaConf.to_container(read_options(file).node)
     assert isinstance(said, dict)
     found = {}
@@ -162,7 +162,7 @@ def _read_document_file(file: Path, _changed: int) -> dict[str, Document]:
 def _merge_defaults(
     group: str, name: str, above: tuple[str, ...] = ()
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The values and the sources of an option, over those of the options in its defaults."""
+    """Return values and sources of an option, merged over the options in its defaults."""
     file = find_preset(group, name)
     if name in above:
         raise DimsweepError("its defaults have no end", where=str(file))
@@ -197,7 +197,7 @@ def _read_sources(node: DictConfig, file: Path) -> dict[str, str]:
 
 
 def _parse_source(text: str, known: Mapping[str, Document], where: str) -> tuple[Document, str]:
-    """The document that ``NAME (what it says)`` names, and what it says."""
+    """Return the document that ``NAME (statement)`` names, and the statement."""
     named = re.fullmatch(r"(\w+)(?: \((.*)\))?", text)
     if named is None or named[1] not in known:
         name = named[1] if named else text
@@ -209,7 +209,7 @@ def _parse_source(text: str, known: Mapping[str, Document], where: str) -> tuple
 def _find_nearest_source(
     at: str, said: Mapping[str, tuple[Document, str]]
 ) -> tuple[Document, str] | tuple[None, str]:
-    """What is said of the nearest key of those above a number's, if anything is."""
+    """Return the source of the nearest key above a number, if any."""
     above = [source for source in said if is_at_or_above(source, at)]
     return said[max(above, key=len)] if above else (None, "")
 

@@ -1,4 +1,4 @@
-"""The keys that say what a study searches, and how; no row of one trial depends on them."""
+"""Keys of a study's search space, search and questions; no row of a trial depends on them."""
 
 import math
 from collections.abc import Mapping
@@ -44,18 +44,21 @@ _MAX_NPUS = 10**7  # as many as a dimension of a shape may have
 
 
 class Tier(Part):
-    """A dimension of the network that a study chooses: which of ``blocks`` it is, with which of
-    ``sizes`` (any that divides the number of NPUs, unless given), at which ``bandwidth`` of an NPU,
-    such as that of one port, of two, and of four.  A switch of it has ``radix`` ports at most, and
-    its collectives run any of these ``algorithms``, the configuration's own unless some are named.
-    ``price``: the tier's name in cost.tiers."""
+    """A dimension of the network that a study chooses."""
 
+    #: Building blocks to choose from.
     blocks: tuple[str, ...]
+    #: Sizes to choose from; by default all that divide the number of NPUs.
     sizes: tuple[CountKey, ...] = ()
+    #: Bandwidths of an NPU to choose from, such as those of one, two and four ports.
     bandwidth: tuple[Bandwidth, ...]
+    #: Latency per hop.
     latency: Time = default("1 us")
+    #: Maximum number of ports of a switch.
     radix: Annotated[WholeNumber, KeyBounds(at_least=2)] | None = None
+    #: Algorithms to choose from; by default the configuration's.
     algorithms: tuple[str, ...] = ()
+    #: Name of the tier in cost.tiers.
     price: str = ""
 
     @model_validator(mode="after")
@@ -77,7 +80,7 @@ class Tier(Part):
 
 
 class NpuRange(Part):
-    """Any number of NPUs between two."""
+    """A range of numbers of NPUs."""
 
     at_least: CountKey
     at_most: CountKey
@@ -97,18 +100,18 @@ class NpuRange(Part):
         return self.at_least <= n <= self.at_most
 
     def has_multiple_of(self, n: int) -> bool:
-        """Whether one of the numbers is a multiple of ``n``."""
+        """Return whether the range has a multiple of ``n``."""
         return self.at_most // n * n >= self.at_least
 
     @property
     def text(self) -> str:
-        """The number, or what they are between."""
+        """The range in words: one number, or "1,024 to 1,152"."""
         few, many = f"{self.at_least:,}", f"{self.at_most:,}"
         return few if few == many else f"{few} to {many}"
 
 
 def _parse_npu_range(value: Any) -> NpuRange:
-    """A number, or what it is between."""
+    """Parse a number of NPUs or a range."""
     if isinstance(value, NpuRange):
         return value
     if isinstance(value, Mapping):
@@ -124,18 +127,21 @@ def _write_npu_range(count: NpuRange) -> int | dict[str, Any]:
 
 
 class Memory(Part):
-    """What memory an NPU may have, and what one with it costs; cost.npu unless it is said."""
+    """A memory size that an NPU may have."""
 
     size: Bytes
+    #: Price of an NPU with it; cost.npu by default.
     price: MoneyOrNone | None = None
 
 
 class Racks(Part):
-    """How many racks there are ``at_most``, each of which holds so many ``npus`` and feeds so much
-    ``power``, whichever is used up first; one of them is enough."""
+    """The available racks. Give the limit of a rack in NPUs, in power, or both."""
 
+    #: Maximum number of racks.
     at_most: CountKey
+    #: NPUs that fit into a rack.
     npus: CountKey | None = None
+    #: Power of a rack.
     power: Power | None = None
 
     @model_validator(mode="after")
@@ -148,19 +154,21 @@ class Racks(Part):
 
 
 class Networks(Part):
-    """All networks of so many ``npus`` (a number, or {at_least: 1024, at_most: 1152}) from these
-    ``tiers``, the innermost first, and what each of the ``generators`` makes (see
-    engine.network.generators; a parameter may have a list of values, all of which compete).  NPUs
-    have any of these sizes of ``memory`` (npu.memory unless some are given).  A network costs at
-    most ``cost``, draws at most ``power`` and fills at most so many ``racks``, NPUs and fixed parts
-    included."""
+    """The space of networks. Limits include NPUs and fixed parts."""
 
+    #: Number of NPUs, or {at_least: 1024, at_most: 1152}.
     npus: Annotated[NpuRange, ValueParser(_parse_npu_range, _write_npu_range)]
+    #: Dimensions to choose from, the innermost first.
     tiers: tuple[Tier, ...] = ()
+    #: Generated networks (:mod:`engine.network.generators`); a parameter may have several values.
     generators: tuple[AnyFamily, ...] = ()
+    #: Memory sizes of NPUs to choose from; npu.memory by default.
     memory: tuple[Memory, ...] = ()
+    #: Maximum cost of a network.
     cost: Money | None = None
+    #: Maximum power of a network.
     power: Power | None = None
+    #: Maximum number of racks.
     racks: Racks | None = None
 
     @model_validator(mode="after")
@@ -172,9 +180,11 @@ class Networks(Part):
 
 
 class Plans(Part):
-    """All plans with these degrees, of which ``data`` takes what the others leave; an axis of which
-    nothing is said has a degree of 1.  Each is placed in each of the ``orders``, innermost first.
-    Other keys have the workload's own value unless several are given."""
+    """The space of parallel plans: all combinations of the given degrees.
+
+    Data parallelism takes the remaining NPUs. Each plan is placed in each of the ``orders``,
+    innermost axis first. Keys without values here keep the workload's value.
+    """
 
     tensor: tuple[CountKey, ...] = (1,)
     context: tuple[CountKey, ...] = (1,)
@@ -204,51 +214,60 @@ class Plans(Part):
 
 
 class Search(Part):
-    """``batch`` trials at most are asked for at a time, one batch ahead of the results (when they
-    are there, where slopes are learnt from), so that a study does not depend on how many actors run
-    it.  ``enqueue``: also try the equal split, the traffic-proportional one and the bound's,
-    first.  ``sampler`` is a name in :data:`sweeper.search.SAMPLERS`, which takes ``options``."""
+    """The search of each cell.
+
+    Batches are requested one ahead of the results (with them if the sampler learns from slopes),
+    so that a study does not depend on its number of actors.
+    """
 
     RENAMED: ClassVar = {"wave": "batch"}
 
+    #: Name in :data:`sweeper.search.SAMPLERS`.
     sampler: str
+    #: Seed of random numbers.
     seed: Annotated[WholeNumber, KeyBounds(at_least=0, at_most=2**32 - 1)] = (
         0  # what NumPy and Optuna take
     )
+    #: Maximum number of trials per batch.
     batch: CountKey = 8
+    #: Whether to try the equal split, the traffic-proportional one and the bound's first.
     enqueue: Flag = True
+    #: Options of the sampler.
     options: dict[str, Any] = default(dict)
 
 
 class Split(Part):
-    """Bandwidths on a grid of ``step`` that sum to ``total``, or for which the network costs at
-    most ``cost`` (such as "20 MUSD", NPUs and fixed parts included), or that are free up to
-    ``max``; not searched at all unless one is given.  ``bisection``: what the machine's halves
-    can send each other at least, one way; alone, the least bandwidths that give it.  ``min`` and
-    ``max`` are one value or a list; ``constraints`` such as "b0 >= b1", "b2 + b3 == 200 GB/s";
-    ``known`` lists splits to try first.  ``parts``: bandwidths are those of parts that can be
-    bought, by the kinds that ``topology.links`` names; a total and a cost are then what they
-    come to at most."""
+    """The space of bandwidth splits: searched if total, cost, bisection, max or parts is set."""
 
+    #: Sum of the bandwidths of an NPU.
     total: Bandwidth | None = None
+    #: Maximum cost of the network, such as 20 MUSD, NPUs and fixed parts included.
     cost: Money | None = None
+    #: Minimum bandwidth between the machine's halves, one way; alone, it fixes the split.
     bisection: Bandwidth | None = None
+    #: Minimum of each bandwidth, one value or a list.
     min: Bandwidths = default("1 GB/s")
+    #: Maximum of each bandwidth, one value or a list.
     max: Bandwidths | None = None
+    #: Grid of bandwidths.
     step: Bandwidth = default("0.1 GB/s")
+    #: Linear constraints, such as [b0 >= b1, b2 + b3 == 200 GB/s].
     constraints: tuple[str, ...] = ()
+    #: Splits to try first.
     known: tuple[Bandwidths, ...] = ()
+    #: Whether bandwidths are those of parts for sale, of the kinds in `topology.links`; total and
+    #: cost are then maxima.
     parts: Flag = False
 
     @property
     def is_searched(self) -> bool:
-        """Whether anything says which bandwidths there are."""
+        """Whether the split is searched."""
         limits = (self.total, self.cost, self.bisection, self.max)
         return self.parts or any(each is not None for each in limits)
 
 
 class Parameter(Part):
-    """The values that a key may take: a list of ``values``, or from ``low`` to ``high``."""
+    """The values of a searched key: a list, or a range from ``low`` to ``high``."""
 
     NESTED: ClassVar = (
         "a searched key is a dotted one, such as {collective.chunks: {values: [16, 64]}}"
@@ -278,25 +297,27 @@ class Parameter(Part):
 
 
 class Space(Part):
-    """What is searched: the split of the bandwidth, and any other keys, each with ``values`` or
-    with ``low`` and ``high`` (and ``step``, ``log``); or all ``network`` s and ``plan`` s, each of
-    which is closed by a bound, or simulated."""
+    """The search space of a study."""
 
+    #: The split of the bandwidth over the dimensions.
     bandwidth: Split = default(Split)
+    #: Other searched keys, each with `values`, or with `low` and `high` (and `step`, `log`).
     parameters: dict[str, Parameter] = default(dict)
+    #: Networks, each of which is pruned by a bound or simulated.
     network: Networks | None = None
+    #: Parallel plans, each of which is pruned by a bound or simulated.
     plan: Plans | None = None
 
 
 class Role(StrEnum):
-    """What an axis is to the one who asks: what can be built or run, or what has to be stood."""
+    """The role of an axis: a decision can be built or run, a scenario is a condition."""
 
     DECISION = "decision"
     SCENARIO = "scenario"
 
 
 def _parse_role(value: Any) -> Any:
-    """A role, or the weights of a scenario's values by their texts."""
+    """Parse a role, or the weights of a scenario's values by their texts."""
     if not isinstance(value, Mapping):
         return member_parser(Role)(value)
     for name, weight in value.items():
@@ -317,12 +338,13 @@ RoleOrWeights = Annotated[Role | dict[str, float], ValueParser(_parse_role, choi
 
 
 class Budget(Part):
-    """Trials for each search, which stops earlier when its best trial is within ``gap`` of the
-    proven bound: 1e-4 is 0.01 %."""
+    """The limits of each search."""
 
     RENAMED: ClassVar = {"points": "trials"}
 
+    #: Maximum number of trials.
     trials: CountKey = 300
+    #: A search stops when its best trial is within this share of the proven bound; 1e-4 is 0.01 %.
     gap: Annotated[Number, KeyBounds(at_least=0)] | None = None
 
     @model_validator(mode="after")
@@ -336,10 +358,10 @@ class Budget(Part):
 
 
 class Recheck(Part):
-    """How many of a search's best designs are simulated again, and in which ``fidelity``.
+    """The recheck of a search's best ``top`` designs at a higher ``fidelity``.
 
-    Lists go on from one to the next: ``top: [8, 2], fidelity: [flow, packet]`` simulates the best
-    8 by flows, and the best 2 of those by packets.
+    Lists are steps: ``top: [8, 2], fidelity: [flow, packet]`` simulates the best 8 designs by
+    flows, and the best 2 of these by packets.
     """
 
     top: IndexKey | tuple[IndexKey, ...] = 0
@@ -349,7 +371,7 @@ class Recheck(Part):
 
     @property
     def rungs(self) -> tuple[tuple[Fidelity, int], ...]:
-        """Each fidelity with how many designs it simulates; none if none are simulated again."""
+        """The fidelities with their numbers of designs; empty without a recheck."""
         tops = self.top if isinstance(self.top, tuple) else (self.top,)
         kinds = self.fidelity if isinstance(self.fidelity, tuple) else (self.fidelity,)
         return tuple(zip(kinds, tops, strict=True)) if any(tops) else ()
@@ -376,7 +398,7 @@ class Recheck(Part):
 
 
 def _parse_what_if(value: Any) -> Any:
-    """Names, each with what it changes; none where nothing is given."""
+    """Parse a mapping of names to changes of keys; empty if nothing is given."""
     if value is None or value == DEFAULT:
         return value or {}
     hint = "such as {800G: {'topology.bandwidth[1]': 100 GB/s}, optics: {cost.tiers.pod: x2}}"
@@ -397,13 +419,16 @@ WhatIf = Annotated[dict[str, dict[str, Any]] | str, ValueParser(_parse_what_if)]
 
 
 class Portfolio(Part):
-    """One split for several workloads, or one of ``space.network``, on which each has a plan of its
-    own.  They are options of the config group with a weight each: the study searches each one's
-    own optimum, and then the split or network that is best for all by ``measure``: weighted_time,
-    worst_regret, or cvar at ``level``."""
+    """Several workloads that share one split or one network, each with a separate plan.
 
+    The study searches the optimum of each workload, and then the best split or network for all.
+    """
+
+    #: Options of the config group `workload` with their weights.
     workloads: dict[str, Number] = default(dict)
+    #: What is minimised: weighted_time, worst_regret, or cvar.
     measure: Annotated[Measure, member_type(Measure)] = default("worst_regret")
+    #: Level of cvar.
     level: Number = 0.9
 
     @model_validator(mode="after")
@@ -420,13 +445,15 @@ class Portfolio(Part):
 
 
 class Executor(Part):
-    """Where trials are simulated: Ray actors on this machine (``local``) or on a running Ray
-    cluster (``address``), or in this process (``inline``).  ``timeout`` is for the simulation of a
-    trial, once a worker has begun it, and ``memory`` is what a trial may take beyond what its
-    worker has; the inline executor has neither."""
+    """The place where trials are simulated."""
 
+    #: `local`: Ray actors, on this machine or at `address`; `inline`: this process.
     mode: str = "local"
+    #: Number of Ray actors.
     actors: WholeNumber | None = None
+    #: Address of a running Ray cluster.
     address: str | None = None
+    #: Maximum time of a trial, from its start on a worker; not with `inline`.
     timeout: Seconds | None = None
+    #: Memory that a trial may use beyond its worker's own; not with `inline`.
     memory: Bytes | None = None

@@ -31,7 +31,7 @@ KINDS: Registry[type[Workload]] = Registry(
 
 
 def parse_workload(value: Any) -> Workload:
-    """The workload of the kind that plain data names."""
+    """Return the workload that plain data with a ``kind`` describes."""
     if isinstance(value, Workload):
         return value
     kind = value.get("kind") if isinstance(value, Mapping) else None

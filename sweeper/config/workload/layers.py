@@ -49,8 +49,7 @@ MAX_NODES = 20_000_000  # nodes, of all pipeline stages together
 
 
 def check_size(layers: int, micro_batches: int = 1) -> None:
-    """Raises :class:`DimsweepError` if a model of ``layers`` over ``micro_batches`` has a graph of
-    more than :data:`LARGEST` nodes."""
+    """Raise :class:`DimsweepError` if a model's graph has more than :data:`MAX_NODES` nodes."""
     nodes = layers * micro_batches * _NODES_PER_LAYER
     if nodes <= MAX_NODES:
         return
@@ -65,20 +64,21 @@ PASSES = ("forward", "input_grad", "weight_grad")
 
 
 class Layered(Workload):
-    """Layers one after another; ``loop``: how communication overlaps with compute;
-    ``weight_gradients_first``: a layer's, before those of its input."""
+    """A workload of layers in sequence."""
 
+    #: Overlap of communication with compute.
     loop: Annotated[TrainingLoop, member_type(TrainingLoop)] = default("no_overlap")
+    #: Whether a layer's weight gradients precede the gradients of its input.
     weight_gradients_first: Flag = False
 
     @property
     def axes(self) -> list[str]:
-        """The axes that the layers name, beside those of all models."""
+        """The axes that the layers name, besides the axes of all models."""
         return []
 
     @abstractmethod
     def build_layers(self, groups: Mapping[str, Group]) -> list[engine.Layer]:
-        """The layers, which communicate over ``groups``."""
+        """Return the layers, which communicate over ``groups``."""
 
     def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
         with naming_key("workload"):
@@ -105,9 +105,11 @@ class Layered(Workload):
 
 
 class Pass(Part):
-    """One pass of a layer: a measured ``duration``, or ``flops`` and ``bytes`` for the NPU's
-    roofline; then perhaps a ``collective`` of ``size`` over an axis (``group``).  Before all that
-    ``load`` is loaded from remote memory (``memory``)."""
+    """One pass of a layer: a load from remote memory, a computation, then a collective.
+
+    The computation has a measured ``duration``, or ``flops`` and ``bytes`` for the NPU's roofline.
+    The optional ``collective`` of ``size`` bytes runs over the axis ``group``.
+    """
 
     load: Bytes | None = None
     duration: Time | None = None
@@ -118,7 +120,7 @@ class Pass(Part):
     group: str | None = None
 
     def build(self) -> engine.Pass:
-        """The pass; raises :class:`DimsweepError` for what does not go together."""
+        """Return the pass; raises :class:`DimsweepError` for keys that exclude each other."""
         if self.duration is None:
             compute = Compute(self.flops or 0.0, self.bytes or 0.0)
         elif self.flops is not None or self.bytes is not None:
@@ -139,7 +141,7 @@ class Pass(Part):
 
 
 class Layer(Part):
-    """``repeat`` equal layers."""
+    """A layer, repeated ``repeat`` times."""
 
     name: str
     repeat: Annotated[WholeNumber, KeyBounds(at_least=1, at_most=100_000)] = 1
@@ -178,7 +180,7 @@ class Layers(Layered):
 
 
 class Convolution(Part):
-    """Input and output channels, kernel width, measured durations."""
+    """A convolution with its measured durations."""
 
     name: str
     inputs: WholeNumber
@@ -228,8 +230,10 @@ class PassGroups(Part):
 
 
 class Astra1Text(Layered):
-    """An ASTRA-sim 1.0 workload file; ``groups``: the axis that each pass communicates over.  The
-    parallel plan must be that of the file's header, if it has one."""
+    """An ASTRA-sim 1.0 workload file; ``groups`` are the axes that passes communicate over.
+
+    The parallel plan must agree with the file's header, if it has one.
+    """
 
     file: FileName
     groups: PassGroups = default(PassGroups)

@@ -51,7 +51,7 @@ _OFFLOADS = member_set_type(Offload)
 
 
 def _parse_offload(value: Any) -> Any:
-    """ "auto", or what is kept in remote memory."""
+    """Parse "auto", or the state that is kept in remote memory."""
     return value if value == AUTO else _OFFLOADS.parse(value)
 
 
@@ -67,11 +67,10 @@ class Plan(
         unset=("batch", "micro_batch"),
     )
 ):
-    """How a model is trained or served: the settings of :class:`ParallelPlan`, and keys that say in
-    other words what it needs to know.
+    """The plan of training or serving a model: settings of :class:`ParallelPlan` and other keys.
 
-    ``batch`` is of all replicas; or there are ``micro_batches`` of each.  ``micro_batch`` is one
-    unless it is given, and in a decode all sequences of a replica.
+    ``batch`` counts the samples of all replicas; ``micro_batches`` of each replica replaces it.
+    ``micro_batch`` is 1 by default, and in a decode all sequences of a replica.
     """
 
     #: `training`, `prefill` (prompts), or `decode` (one more token for each sequence).
@@ -93,8 +92,7 @@ class Plan(
     offload: Offloading = AUTO
 
     def offloading(self, plan: ParallelPlan, *, holds: bool) -> Iterator[ParallelPlan]:
-        """The plan with what may be kept in remote memory, if any ``holds`` it, the least of it
-        first."""
+        """Yield the plan with more and more state in remote memory, if it ``holds`` any."""
         if self.offload != AUTO:
             yield replace(plan, offload=self.offload)
             return
@@ -102,7 +100,7 @@ class Plan(
             yield replace(plan, offload=frozenset(list(Offload)[:n]))
 
     def batch_on(self, mesh: DeviceMesh) -> int:
-        """The batch of all replicas."""
+        """Return the batch of all replicas."""
         if (self.batch is None) == (self.micro_batches is None):
             raise DimsweepError(
                 "give the batch of all replicas, or the micro-batches of each, not both",
@@ -120,11 +118,11 @@ class Plan(
         return max(1, self.batch_on(mesh) // _replicas(mesh))
 
     def in_turn(self, mesh: DeviceMesh) -> int:
-        """About how many micro-batches each replica works on, one after the other."""
+        """Return the approximate number of micro-batches that each replica runs in sequence."""
         return self.batch_on(mesh) // max(1, _replicas(mesh) * self.micro_batch_on(mesh))
 
     def serving(self, mesh: DeviceMesh) -> Serving:
-        """The plan of an inference."""
+        """Return the plan of an inference."""
         return Serving(
             batch=self.batch_on(mesh),
             micro_batch=self.micro_batch_on(mesh),
@@ -135,7 +133,7 @@ class Plan(
         )
 
     def training(self, mesh: DeviceMesh) -> ParallelPlan:
-        """The plan of a training iteration; nothing is offloaded yet."""
+        """Return the plan of a training iteration, without offloading."""
         precision = PRECISIONS[self.precision]
         value, gradient = precision.value, precision.gradient
         if self.gradients is not None:
@@ -154,13 +152,13 @@ def _replicas(mesh: DeviceMesh) -> int:
 
 
 class Model(Workload):
-    """A model from its dimensions: ``family`` transformer, convnet, dlrm or gnmt, and that family's
-    keys (see engine.workload.models); ``parallel`` has the axes tensor, context, expert, pipeline
-    and data.  ``scale``: collectives and messages move so many times their bytes, which,
-    with NPUs as many times slower, makes an iteration as many times as long, and no different."""
+    """A model from its dimensions, under a parallel plan."""
 
+    #: Degrees of the axes tensor, context, expert, pipeline and data.
     parallel: ModelParallel = default(dict)
+    #: Factor on the bytes of collectives and messages.
     scale: Annotated[Number, KeyBounds(above=0)] = 1.0
+    #: The family transformer, convnet, dlrm or gnmt, and its keys (:mod:`engine.workload.models`).
     model: Annotated[Any, ValueParser(_MODEL.parse, _MODEL.write)]
     plan: Plan = default(Plan)
 
@@ -215,7 +213,7 @@ class Model(Workload):
         return InfeasibleError(error.problem, where=error.where, hint=hint)
 
     def _runs(self, parallel: Mapping[str, Any], cluster: Cluster) -> bool:
-        """Return whether the model can be divided so; its memory may still be too small."""
+        """Return whether the model can be divided by these degrees; memory is not checked."""
         try:
             mesh = DeviceMesh.place(parallel, cluster.topology.sizes, cluster.symmetric_dims)
             training_footprint(self.model, self.plan.training(mesh), mesh)
@@ -224,7 +222,7 @@ class Model(Workload):
         return True
 
     def _offloading(self, plan: ParallelPlan, mesh: DeviceMesh, cluster: Cluster) -> ParallelPlan:
-        """What is kept in remote memory: as told, or no more than makes the rest fit."""
+        """Return the plan with offloading: as given, or as little as makes the rest fit."""
         capacities = [
             npu.usable_memory for npu in cluster.npus.kinds if npu.usable_memory is not None
         ]
@@ -236,7 +234,7 @@ class Model(Workload):
 
 
 def _scale_communication(whole: dimsweep.engine.Workload, scale: float) -> dimsweep.engine.Workload:
-    """The same operators, whose communication moves ``scale`` times as many bytes."""
+    """Return the workload with the bytes of all communication times ``scale``."""
 
     def scaled(operator: dimsweep.engine.Operator) -> dimsweep.engine.Operator:
         work = operator.work

@@ -13,10 +13,11 @@ from dimsweep.sweeper.places import find_file
 
 
 class ChakraTraces(Workload):
-    """Chakra execution traces: ``traces`` is PREFIX of PREFIX.<rank>.et, or one .et file for all
-    ranks; ``groups`` a file of communicator groups.  Both may lie beside the studies."""
+    """Chakra execution traces. Files are looked up in studies/, too."""
 
+    #: PREFIX of PREFIX.<rank>.et, or one .et file for all ranks.
     traces: FileName
+    #: File of communicator groups.
     groups: FileName | None = None
 
     def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
@@ -37,15 +38,15 @@ def _start_unit(value: object) -> str:
 
 
 class Flows(Workload):
-    """A list of flows: ``file`` is a connection matrix of htsim (.cm) or a flow.txt of HPCC's ns-3;
-    ``start`` the unit of starts in a connection matrix, us or ps.  The flows of a rank share its
-    links."""
+    """A list of flows. The flows of a rank share its links."""
 
+    #: Connection matrix of htsim (.cm), or flow.txt of HPCC's ns-3.
     file: FileName
+    #: Unit of start times in a connection matrix: us or ps.
     start: Annotated[str, ValueParser(_start_unit, choices=START_UNITS)] = default("us")
 
     def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
-        """The flows among ranks: hosts of ``network.file`` are its NPUs."""
+        """Return the flows between ranks; hosts of ``network.file`` are its NPUs."""
         with naming_place("workload.file"):
             listed = read_flows(find_file(self.file), self.start)
             sizes = cluster.topology.sizes
@@ -64,7 +65,7 @@ class Flows(Workload):
 
 
 def _map_hosts(listed: FlowList, cluster: Cluster) -> tuple[ListedFlow, ...]:
-    """The flows, whose hosts are ranks.  Files of ns-3 have the numbers of nodes instead."""
+    """Return the flows with hosts as ranks; files of ns-3 number the nodes instead."""
     n, graph = cluster.topology.n_npus, cluster.network.graph
     if listed.n_hosts not in (None, n):
         what = f"the flows are of {listed.n_hosts:,} hosts, the topology has {n:,} NPUs"
@@ -84,9 +85,9 @@ def _map_hosts(listed: FlowList, cluster: Cluster) -> tuple[ListedFlow, ...]:
 
 
 class Goal(Workload):
-    """A schedule in GOAL, the text of LogGOPSim and ATLAHS: ``file`` has a list of sends, receives
-    and calculations (ns) for each rank."""
+    """A schedule in GOAL, the language of LogGOPSim and ATLAHS."""
 
+    #: List of sends, receives and calculations (ns) for each rank.
     file: FileName
 
     def build(self, cluster: Cluster) -> dimsweep.engine.Workload:

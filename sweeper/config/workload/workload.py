@@ -13,16 +13,17 @@ from dimsweep.sweeper.part import Part, default, preserve_errors
 
 
 class Precision(NamedTuple):
-    """Bytes of a weight or activation, and of a gradient where the plan does not say;
-    ``arithmetic`` is that of all that is no linear layer.  Where linear layers are ``narrow``er,
-    their factors alone are: weights, activations and messages stay as wide as ``value`` while
-    training, and ``stored`` is what a weight takes that is only read (serving)."""
+    """A number format of a plan.
 
-    value: float
-    gradient: float
-    arithmetic: str
-    narrow: str = ""
-    stored: float = 2.0
+    A narrow format applies to the factors of linear layers only: weights, activations and
+    messages keep ``value`` bytes while training.
+    """
+
+    value: float  # bytes of a weight or activation
+    gradient: float  # bytes of a gradient, unless the plan sets it
+    arithmetic: str  # precision of all other operators
+    narrow: str = ""  # precision of linear layers, if narrower
+    stored: float = 2.0  # bytes of a weight that is only read (serving)
 
 
 PRECISIONS = {
@@ -42,7 +43,7 @@ PRECISIONS = {
 
 @preserve_errors
 def _check_axes(parallel: Any, axes: Collection[str] = AXES) -> Any:
-    """``parallel`` if all its axes are known."""
+    """Return ``parallel``; raises :class:`DimsweepError` for an unknown axis."""
     if isinstance(parallel, Mapping):
         for axis in parallel:
             if axis not in axes:
@@ -64,15 +65,15 @@ def _check_name(name: str) -> str:
 
 
 class Workload(Part):
-    """What runs.  ``parallel`` places named axes on the dimensions, the first one innermost: a
-    degree, "rest", or a size for each dimension.
+    """Base class of all kinds of workloads.
 
-    A kind of workload is a subclass with its own keys, in a file of its own, and a line in
+    A kind is a subclass with its keys, in a separate file, and a line in
     :data:`sweeper.config.workload.KINDS`.
     """
 
     kind: str
     name: Annotated[str, AfterValidator(_check_name)]
+    #: Axes of the parallel plan, the innermost first: a degree, "rest", or a size per dimension.
     parallel: Parallel = default(dict)
 
     @property
@@ -82,12 +83,12 @@ class Workload(Part):
 
     @property
     def narrow(self) -> str:
-        """The precision of linear layers, where it is narrower than that."""
+        """The precision of linear layers if narrower, else ""."""
         return ""
 
     @abstractmethod
     def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
-        """The operator graphs and process groups on ``cluster``.
+        """Return the operator graphs and process groups on ``cluster``.
 
         Raises :class:`DimsweepError` naming the key (``workload.parallel.tensor``).
         """
@@ -95,7 +96,7 @@ class Workload(Part):
     def program(
         self, cluster: Cluster, *, fidelity: Fidelity, fold: bool, network: str | None
     ) -> Program:
-        """What is simulated on ``cluster``, rank by rank unless ``fidelity`` is phase.
+        """Return the program on ``cluster``, rank by rank unless ``fidelity`` is phase.
 
         ``network`` names the file of the topology, if there is one.
         """
