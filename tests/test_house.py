@@ -5,6 +5,7 @@ import importlib
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -24,6 +25,7 @@ from tests.support.house import (
     sources,
     targets,
 )
+from tests.support.language import counts
 
 pytestmark = pytest.mark.xdist_group("house")  # which reads each file once
 FORBIDDEN = {
@@ -475,6 +477,13 @@ def test_the_engine_starts_without_what_few_need() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert run.stdout.strip() == "[]"
+
+
+def test_the_code_is_written_plainly() -> None:
+    """`python -m tests.support.language` prints the counts by room; they may only fall."""
+    total = sum(counts().values(), Counter[str]())
+    limits = {"relative": 0.05 * total["docstrings"], "tell": 335, "phrases": 280, "names": 145}
+    assert {name: total[name] for name in limits if total[name] > limits[name]} == {}
 
 
 def test_the_page_of_interfaces_shows_what_doors_offer() -> None:
