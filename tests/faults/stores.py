@@ -110,7 +110,9 @@ def a_store_keeps_another_byte_of_a_part_or_no_part(scratch: Path) -> None:
             ledger = Ledger(folder, STUDY, SCHEMA)
             ledger.append(batch(0, 4))
             until(lambda: ledger._n_safe == 4)  # noqa: B023
-            with pytest.raises(DimsweepError, match=r"not what was written|cannot be written"):
+            with pytest.raises(
+                DimsweepError, match=r"differs from the rows that were written|cannot be written"
+            ):
                 ledger.close()
             put_whole = [file for file in list_folder(folder) if file.name.startswith("log")]
             assert len(put_whole) == 1, "its log is the only place of these rows"

@@ -94,4 +94,4 @@ def _cluster() -> Files:
 @door(good=_cluster)
 def a_cluster_that_was_calibrated() -> None:
     said = find_evidence(compose(["cluster=mine", *BASE[1:]]).config)
-    assert said.reason or said.band.of(0.9) != pytest.approx(0)
+    assert said.reason or said.band.relative_ends(0.9) != pytest.approx(0)

@@ -189,7 +189,7 @@ def _published() -> Files:
 def a_published_study() -> None:
     """All that is read before anything is simulated."""
     with pytest.MonkeyPatch.context() as patch, suppress(_EnoughError):
-        patch.setattr(published, "sweep", _stop)
+        patch.setattr(published, "sweep_study", _stop)
         of = find_study_files("mine")
         assert of is not None
         find_points(of, "executor=inline")

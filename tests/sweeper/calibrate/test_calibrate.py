@@ -172,7 +172,7 @@ def test_the_cluster_is_written_and_its_times_have_intervals_of_their_own(
     far = find_evidence(compose([*own[:-1], "nodes=64"]).config).band.relative_ends(0.9)
     assert far[1] - far[0] > high - low
     over = find_evidence(compose([*own, "npu.efficiency=0.5"]).config)
-    assert over.reason == "npu.efficiency is not as the calibration left it"
+    assert over.reason == "npu.efficiency was changed after the calibration"
     assert main(["calibrate", "runs.csv", *BASE]) == 1
     assert "it is there already" in capsys.readouterr().err
 

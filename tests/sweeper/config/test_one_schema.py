@@ -64,14 +64,14 @@ for name, (door, place, override) in parts.items():
     setattr(importlib.import_module(door), name, further)
 
 from dimsweep.sweeper.cli.main import main
-from dimsweep.sweeper.config.complete import completions
+from dimsweep.sweeper.config.complete import complete_override
 from dimsweep.sweeper.config.reference import key_table
 
 row = "| `waits` | whole number, 2 or more | `3` | Waits at most, in steps. |"
 for name, (door, place, override) in parts.items():
     assert main(["show", override, f"{place}.waits=7", f"{place}.room=3 MB"]) == 0
-    assert completions([override], f"{place}.wai") == [f"{place}.waits="]
-    assert completions([override], f"{place}.way=l") == [f"{place}.way=long"]
+    assert complete_override([override], f"{place}.wai") == [f"{place}.waits="]
+    assert complete_override([override], f"{place}.way=l") == [f"{place}.way=long"]
     assert row in key_table(place)
     assert main(["show", override, f"{place}.waits=1"]) == 1
 """

@@ -32,7 +32,7 @@ def test_simulate_tells_counts_and_draws_what_packets_meet(
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.chdir(tmp_path)
     outputs = ["congestion=met.png", "timeline=run.json", f"watch=[{LINK}, NPU 6]"]
-    assert main(["simulate", "fidelity=packet", *SMALL, *outputs]) == 0
+    assert main(["simulate", "--full", "fidelity=packet", *SMALL, *outputs]) == 0
     text = capsys.readouterr().out
     times = _row_below("completion times", text)
     assert times[:3] == ["all_reduce", "data", "128"]  # 8 rounds of 16 NPUs

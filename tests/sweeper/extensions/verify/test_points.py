@@ -136,7 +136,7 @@ def test_all_studies_together_print_and_draw_what_each_does(
     name = "compute_capability"
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(studies, "verifications", dict)
-    monkeypatch.setattr(studies, "published", lambda: {name: find_published()[name]})
+    monkeypatch.setattr(studies, "find_published", lambda: {name: find_published()[name]})
     assert main(["verify", "studies", "--json", "--pictures", "."]) == 0
     printed = capsys.readouterr()
     assert "of 1 study, 0 not as published" in printed.err

@@ -225,7 +225,7 @@ def test_the_published_studies_ask_what_rows_can_answer(name: str) -> None:
     files = find_published()[name]
     of = read_queries(files)
     tables = {}
-    for table, file in of.files("study"):
+    for table, file in of.find_files("study"):
         grid = tuple(compose([f"study={file}"]).config.grid)
         tables[table] = add_bounds(row_schema(4, grid, ()).empty_table(), {})
     with Answers.connect(tables | of.read_tables(), files.views) as answers:
