@@ -120,7 +120,7 @@ def test_networks_that_fall_to_pieces_are_counted(plan: Callable[..., StudyPlan]
     assert designs.refused["generated networks fall to pieces (network.degrade)"] == 1
     with pytest.raises(InfeasibleError, match="1 generated networks fall") as error:
         plan(*down, f"space.network.generators=[{tree}]")
-    assert error.value.hint == "other generators, or other values of their keys"
+    assert error.value.hint == "give other generators, or other values of their keys"
 
 
 @pytest.mark.long

@@ -174,7 +174,7 @@ def test_a_change_that_cannot_be_says_why(small: Small) -> None:
     assert found.loc["fat", "state"] == "infeasible" and "must hold" in found.loc["fat", "error"]
     assert found.loc["odd", "state"] == "complete"
     result = CliRunner().invoke(
-        dimsweep, ["report", f"name={plan.study.name}", f"results={plan.folder.parent}"]
+        dimsweep, ["report", "--full", f"name={plan.study.name}", f"results={plan.folder.parent}"]
     )
     assert "does not fit: " in result.output
 
@@ -289,7 +289,7 @@ def test_the_best_of_each_scenario_is_changed(small: Small) -> None:
     assert set(rows[rows["origin"] == "what_if"]["cell"]) == set(best)
     assert reproduce(plan.folder).differ == {}
     text = CliRunner().invoke(
-        dimsweep, ["report", f"name={plan.study.name}", f"results={plan.folder.parent}"]
+        dimsweep, ["report", "--full", f"name={plan.study.name}", f"results={plan.folder.parent}"]
     )
     assert "What if: each change alone" in text.output
 
