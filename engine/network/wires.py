@@ -171,7 +171,7 @@ def group_links(groups: int, routers: int) -> Iterator[tuple[Router, Router]]:
 
 
 def check_count(name: str, value: int) -> None:
-    """Raise :class:`DimsweepError` unless a parameter is a number of devices."""
+    """Raise :class:`DimsweepError` unless a parameter is a count of 1 or more devices."""
     if not 1 <= value <= MAX_LINKS:
         raise DimsweepError(f"{value} is not in 1..{MAX_LINKS}", where=name)
 

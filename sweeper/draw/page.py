@@ -130,7 +130,7 @@ def _breakable(text: str) -> Any:
 
 
 def _classify_width(sheet: Table) -> str:
-    """Return the style class of a table: ``narrow`` fits a phone, ``medium`` half a screen."""
+    """Return a table's CSS class: ``narrow`` (fits a phone), ``medium`` (half a screen), ``wide``."""
     columns = zip(sheet.columns, *sheet.rows, strict=True)
     widest = [
         max(

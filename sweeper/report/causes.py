@@ -1,6 +1,6 @@
 """Why trials failed: messages that differ in their numbers alone are one cause.
 
-"a stage must hold 90.26 GB of 85.9 GB" and "a stage must hold 660.1 GB of 85.9 GB" are told as
+"a stage must hold 90.26 GB of 85.9 GB" and "a stage must hold 660.1 GB of 85.9 GB" are reported as
 "a stage must hold 90.26 to 660.1 GB of 85.9 GB", with how many trials there are of it.
 """
 

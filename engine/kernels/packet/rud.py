@@ -369,7 +369,7 @@ def _note_come(r: Run, flow: int, number: int) -> None:
 @where_used("rud")
 @kernel
 def on_nack(r: Run, flow: int, packet: int) -> None:
-    """Handle a NACK: retransmit the packet, and penalise its way unless the last hop trimmed it."""
+    """Handle a NACK: retransmit the packet; penalise its path unless the last hop trimmed it."""
     u, k = r.rud[flow], r.packets[packet]
     at = u.first + k.upto
     if r.segments[at] & _OUT == 0:

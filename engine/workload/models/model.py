@@ -212,10 +212,10 @@ class Module(StrEnum):
 class TensorOverlap(StrEnum):
     """Collectives of tensor parallelism that overlap matrix products.
 
-    None; those of a region's first matrix in the backward pass, which overlap the gradients of its
-    input and weights (Megatron-LM since 2022); or, under sequence parallelism, all, in pieces that
-    overlap the products that need or make their data (Transformer Engine's userbuffers, PyTorch's
-    async TP).
+    ``none``.  ``backward``: in the backward pass, the collectives of a region's first matrix; they
+    overlap the gradients of its input and weights (Megatron-LM since 2022).  ``pieces``: under
+    sequence parallelism, all collectives; each piece overlaps the products that need or make its
+    data (Transformer Engine's userbuffers, PyTorch's async TP).
     """
 
     NONE = "none"

@@ -154,7 +154,7 @@ Steps = Generator[CellRun | None, None, None]
 
 
 class SteppedSearch:
-    """Adapter of a generator of cells to the loop of a sweep."""
+    """A search written as a generator, as the loop of a sweep calls it: ask, tell, finish."""
 
     def __init__(self, steps: Steps) -> None:
         self._steps, self._in_flight = steps, deque[CellRun]()

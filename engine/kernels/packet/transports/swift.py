@@ -70,7 +70,7 @@ class Swift(Transport):
 
 @inlined
 def _target(r: Run, flow: int) -> float:
-    """Return the target delay, longer for long ways and for narrow windows (many flows)."""
+    """Return the target delay (ps): it rises with the hops and as the window shrinks."""
     f, own, keys = r.flows[flow], r.flows[flow].swift, r.keys[0].swift
     narrow, wide = keys.narrow**-0.5, keys.wide**-0.5
     scale = keys.flow_range / (narrow - wide)

@@ -37,7 +37,7 @@ _BLOCKS = re.compile(r"layers per stage \(embedding, blocks, head counted\) ([\d
 
 
 class LeftOut(Exception):  # noqa: N818  (it is the answer to a row, not a fault)
-    """The reason why a row cannot be compared."""
+    """The reason why a measured row is not compared with a simulation."""
 
 
 @dataclass(frozen=True)
