@@ -130,7 +130,7 @@ def _breakable(text: str) -> Any:
 
 
 def _classify_width(sheet: Table) -> str:
-    """Return a table's CSS class: ``narrow`` (fits a phone), ``medium`` (half a screen), ``wide``."""
+    """Return a table's CSS class: ``narrow`` (a phone), ``medium`` (half a screen) or ``wide``."""
     columns = zip(sheet.columns, *sheet.rows, strict=True)
     widest = [
         max(
