@@ -22,6 +22,7 @@ from rich.text import Text
 from dimsweep.sweeper.columns import TerminalTable
 from dimsweep.sweeper.table import Table
 
+SCREEN = 25  # lines of an answer
 REPORT_INTERVAL = 30.0  # seconds between lines where there is no terminal
 
 

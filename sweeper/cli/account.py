@@ -15,10 +15,12 @@ from dimsweep.engine.network import InterconnectPlan
 from dimsweep.sweeper.report.words import cost_of, known_merits, not_exceeded, waiting
 from dimsweep.sweeper.simulation.simulate import JobTime
 from dimsweep.sweeper.table import Column, Table
-from dimsweep.sweeper.terminal import count_lines, format_count, plain_table, print_line
+from dimsweep.sweeper.terminal import SCREEN, count_lines, format_count, plain_table, print_line
 
 _BOUND = {"memory": "compute that memory bounds"}
 _CLASSES_SHOWN = 16
+# Rows of the summary that a screen without room leaves out first, from the last one.
+_DISPENSABLE = {"cost of tokens", "energy of an iteration", "performance per watt"}
 
 
 def print_result(result: Result, title: str, console: Console, npu_price: float = 0.0) -> None:
@@ -37,10 +39,14 @@ def print_screen(
     jobs: Mapping[str, JobTime],
     reserved: int,
 ) -> None:
-    """Print the account of an iteration on one screen, of which ``reserved`` lines are taken."""
+    """Print the account of an iteration on one screen; the caller prints ``reserved`` lines of it.
+
+    Collectives are left out.  If the rest has no room, details of figures go first, then the rows
+    of ``_DISPENSABLE``, then the last rows.
+    """
     heading = f"{title}, {_size(result)}"
     print_line(heading, console)
-    room = _SCREEN - reserved - count_lines(heading, console.width)
+    room = SCREEN - reserved - count_lines(heading, console.width)
     rows = [row for row in _summary(result, npu_price) if not row[0].startswith("    ")]
     if result.renewal is not None:
         rows.append(
@@ -50,21 +56,15 @@ def print_screen(
         time = units.format_time(round(job.time * units.PICOSECONDS))
         rows.append((f"job {name}", time, f"{job.slowdown:.3f}x alone"))
     dimensions = list(_dimensions(result).rows)
-    parts = sum(row[0].startswith("  ") for row in rows[: len(dimensions) + 4]) + 1
-    details = [row for row in rows[parts:] if row[0].startswith("  ")]
-    while len(rows) > room and details:
-        rows.remove(details.pop())
-    least = [row for row in rows if row[0] in _DISPENSABLE]
-    while len(rows) > room and least:
-        rows.remove(least.pop())
+    n_parts = sum(row[0].startswith("  ") for row in rows[: len(dimensions) + 4]) + 1
+    details = [row for row in rows[n_parts:] if row[0].startswith("  ")]
+    for row in [*details[::-1], *(row for row in rows[::-1] if row[0] in _DISPENSABLE)]:
+        if len(rows) > room:
+            rows.remove(row)
     del rows[max(room, 1) :]
     console.print(plain_table(Table("", ("", "", ""), rows)))
     if len(rows) + len(dimensions) + 2 <= room:
         console.print(plain_table(_dimensions(result)))
-
-
-_SCREEN = 25  # lines
-_DISPENSABLE = {"cost of tokens", "energy of an iteration", "performance per watt"}
 
 
 def tables_of(result: Result, npu_price: float = 0.0) -> Iterator[Table]:

@@ -15,9 +15,9 @@ from dimsweep.sweeper.ledger.place import Place
 from dimsweep.sweeper.questions.findings import tabulate_sections, tabulate_study
 from dimsweep.sweeper.report.remarks import merged
 from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.report.screen import SCREEN, Entry, entries_of
+from dimsweep.sweeper.report.screen import Entry, entries_of
 from dimsweep.sweeper.table import Table
-from dimsweep.sweeper.terminal import format_count
+from dimsweep.sweeper.terminal import SCREEN, format_count
 
 _MOST_CAUSES = 4
 _SPACE = re.compile(r"(?<!\d) |(?<=\d) (?![A-Za-z%])")  # a number and its unit are one word
@@ -27,7 +27,7 @@ _LABEL = 12  # letters of the column of labels
 
 
 def print_screen(report: Report, folder: Place, console: Console, *, reserved: int = 0) -> None:
-    """Print the answer on one screen, of which the caller prints ``reserved`` lines."""
+    """Print the answer on one screen; the caller prints ``reserved`` lines of it."""
     entries = fit(entries_of(report, folder), SCREEN - reserved, console.width)
     for i, entry in enumerate(entries):
         lines = wrap_entry(entry, console.width)

@@ -1,100 +1,136 @@
-"""The runners-up: two or three other designs next to the answer, for the page and the terminal."""
+"""The runners-up of a study: up to three other designs, for the screen and the page."""
 
+import math
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import pandas as pd
 
 from dimsweep.sweeper.report import describe, naming, words
-from dimsweep.sweeper.report.decisions import LEVEL
 from dimsweep.sweeper.report.report import Report, SharedDesign, describe_loss
 from dimsweep.sweeper.report.summary import CellSummary
 from dimsweep.sweeper.table import Table
 
-_TITLE = "Runners-up"
 _MOST = 3
 
 
+@dataclass(frozen=True)
+class RunnerUp:
+    """A design next to the answer: its full name, and how it differs from the answer."""
+
+    name: str
+    difference: str
+    #: its cell and row; None if it stands for several scenarios or workloads
+    cell: CellSummary | None = None
+    row: pd.Series | None = None
+
+
+def find_runners_up(report: Report) -> list[RunnerUp]:
+    """Return up to three runners-up, the best first; along a front, its ends and its middle."""
+    return list(islice(_runners_up(report), _MOST))
+
+
 def tabulate_runners_up(report: Report) -> Table | None:
-    """Return a row for the answer and for each of up to three runners-up, named in full; None if
-    nothing else was simulated."""
-    decisions = report.decisions
-    if report.one_for_all is not None:
-        return _compare_networks(report.one_for_all)
-    if len(decisions.scenarios) > 1:
-        answer, *others = decisions.ranking[: _MOST + 1]
-        if not others:
-            return None
-        found = [(decisions.name(d), _describe_losses(report, d)) for d in (answer, *others)]
-        head = f"loss in {decisions.count}"
-        return Table(_TITLE, ("design", head), [tuple(each) for each in found])
-    ((cell, row),) = report.chosen
-    rows = [_make_row(_name_answer(report, cell, row), "the answer", cell, row)]
-    if len(decisions.decisions) > 1:
-        for d in decisions.order(0)[1 : _MOST + 1]:
-            other, share = decisions.cells[d, 0], float(decisions.regrets[d, 0])
-            rows.append(_make_row(decisions.name(d), _describe_share(share), other, other.named))
-    elif len(cell.objectives) > 1:
-        rows += _compare_front(cell, row)
-    else:
-        rows += _compare_trials(cell, row)
-    if len(rows) == 1:
+    """Return a table of the answer and its runners-up; None if nothing else was simulated."""
+    if not (others := find_runners_up(report)):
         return None
-    n = 4 if any(each[3] for each in rows) else 3
-    head = f"against the answer{words.measured_in(cell.objective)}"
-    heads = ("design", head if len(cell.objectives) == 1 else "against the answer", "time", "cost")
-    return Table(_TITLE, heads[:n], [each[:n] for each in rows], n_names=2)
+    rows = [_make_row(each) for each in (_answer(report), *others)]
+    heads = ("design", "against the answer", "time", "cost")
+    n = max(d for d in range(1, len(heads) + 1) if any(row[d - 1] for row in rows))
+    return Table("Runners-up", heads[:n], [row[:n] for row in rows], n_names=2)
 
 
-def _make_row(name: str, difference: str, cell: CellSummary, row: pd.Series) -> tuple[str, ...]:
-    cost = words.usd(row["cost_usd"]) if cell.priced else ""
-    return name, difference, words.seconds(row["time_s"]), cost
+def _make_row(design: RunnerUp) -> tuple[str, ...]:
+    if design.cell is None or design.row is None:
+        return design.name, design.difference, "", ""
+    cost = words.usd(design.row["cost_usd"]) if design.cell.priced else ""
+    return design.name, design.difference, words.seconds(design.row["time_s"]), cost
 
 
-def _name_answer(report: Report, cell: CellSummary, row: pd.Series) -> str:
-    decisions = report.decisions
+def _answer(report: Report) -> RunnerUp:
+    """Return the answer in the form of a runner-up."""
+    decisions, (cell, row) = report.decisions, report.chosen[0]
+    if report.one_for_all is not None:
+        return RunnerUp(f"one {report.one_for_all.noun} for all", "the answer")
+    if len(decisions.scenarios) > 1:
+        return RunnerUp(decisions.name(decisions.ranking[0]), "the answer")
     chosen = decisions.name(decisions.ranking[0]) if len(decisions.decisions) > 1 else ""
-    return chosen or _name_trial(cell, row) or describe.best_name(cell)
+    return RunnerUp(
+        chosen or _name_trial(cell, row) or describe.best_name(cell), "the answer", cell, row
+    )
 
 
-def _name_trial(cell: CellSummary, row: pd.Series) -> str:
-    split = ""
-    if cell.split_varies:
-        split = f"{', '.join(map(words.gbps, cell.split(row)))} GB/s"
-    return ", ".join(filter(None, (naming.searched(cell, row), split)))
+def _runners_up(report: Report) -> Iterator[RunnerUp]:
+    decisions, (cell, row) = report.decisions, report.chosen[0]
+    if report.one_for_all is not None:
+        yield from _of_workloads(report.one_for_all)
+    elif len(cell.objectives) > 1 and len(decisions.scenarios) == 1:
+        yield from _of_front(cell, row)
+    elif len(decisions.decisions) > 1:
+        for d in decisions.ranking[1:]:
+            if not decisions.worst[d] < math.inf:
+                yield RunnerUp(decisions.name(d), "does not run in every scenario")
+            elif len(decisions.scenarios) > 1:
+                yield RunnerUp(decisions.name(d), f"loses {describe_loss(decisions, d)}")
+            else:
+                other = decisions.cells[d, 0]
+                yield _compare(decisions.name(d), other, other.named, cell, row)
+    else:
+        yield from _of_values(cell, row)
+        if (reference := cell.reference) is not None:
+            name = f"{reference.name}, {_format_split(cell, reference.row)}"
+            yield _compare(name, cell, reference.row, cell, row)
 
 
-def _describe_share(share: float) -> str:
-    return f"{words.loss(share)} worse" if share >= LEVEL else "as good"
+def _compare(
+    name: str, other: CellSummary, its: pd.Series, cell: CellSummary, row: pd.Series
+) -> RunnerUp:
+    """Return a row of ``other`` with the share by which it is worse than the answer's ``row``."""
+    own, value = cell.objective.value(row), cell.objective.value(its)
+    share = cell.objective.gap(value, own) if own else 0.0
+    return RunnerUp(name, words.behind(share), other, its)
 
 
-def _describe_losses(report: Report, decision: int) -> str:
-    if not np.isfinite(report.decisions.worst[decision]):
-        return "does not run in all"
-    return describe_loss(report.decisions, decision)
+def _of_values(cell: CellSummary, row: pd.Series) -> Iterator[RunnerUp]:
+    """Yield the next values of the searched keys, each with its best split."""
+    if not (keys := list(cell.parameters)):
+        return
+    best = pd.DataFrame()
+    for rows in cell.trials.complete(["trial", *cell.trials.values, *keys]):
+        best = pd.concat([best, rows[(rows[keys] != row[keys]).any(axis=1).to_numpy()]])
+        losses = cell.objective.loss(best[cell.objective.column])
+        best = best.loc[losses.sort_values(kind="stable").index].drop_duplicates(keys).head(_MOST)
+    for _, other in cell.trials.rows.take(best.index.to_numpy(np.int64)).iterrows():
+        yield _compare(_name_trial(cell, other), cell, other, cell, row)
 
 
-def _compare_networks(one: SharedDesign) -> Table:
-    """Return the worst loss on the shared design, which is first, and on the best of the others."""
-    matrix = one.regret_matrix()
-    worst = np.nanmax(matrix.regrets, axis=1)
-    order = sorted(range(len(worst)), key=lambda i: float(worst[i]))[: _MOST + 1]
-    rows = [(matrix.down[i], words.loss(float(worst[i]))) for i in order]
-    return Table(_TITLE, (matrix.titles[1], "worst loss of a workload"), rows)
+def _of_front(cell: CellSummary, row: pd.Series) -> Iterator[RunnerUp]:
+    """Yield the ends and the middle of the front."""
+    n = len(cell.front)
+    for i in dict.fromkeys((0, n // 2, n - 1)):
+        other = cell.front.iloc[i]
+        if other.name != row.name:
+            yield RunnerUp(
+                _name_point(cell, other), _describe_changes(cell, other, row), cell, other
+            )
 
 
-def _compare_front(cell: CellSummary, row: pd.Series) -> Iterator[tuple[str, ...]]:
-    """Yield the ends of the front of two objectives, and its middle."""
-    front = cell.front
-    for place in dict.fromkeys((0, len(front) // 2, len(front) - 1)):
-        other = front.iloc[place]
-        changes = [
-            f"{objective.name.replace('_', ' ')} {_format_change(objective.value(other), own)}"
-            for objective in cell.objectives
-            if (own := objective.value(row)) and objective.value(other) != own
-        ]
-        if changes:
-            yield _make_row(_name_trial(cell, other), ", ".join(changes), cell, other)
+def _name_point(cell: CellSummary, row: pd.Series) -> str:
+    """Name a design of a front; a study of several cells names the cell."""
+    if cell.cell.coordinates:
+        return naming.label(cell)
+    return _name_trial(cell, row) or _format_split(cell, row)
+
+
+def _describe_changes(cell: CellSummary, other: pd.Series, row: pd.Series) -> str:
+    """Return how the objectives of a row differ from the answer's: "time +3%, cost x2.1"."""
+    return ", ".join(
+        f"{objective.name.replace('_', ' ')} {_format_change(objective.value(other), own)}"
+        for objective in cell.objectives
+        if (own := objective.value(row)) and objective.value(other) != own
+    )
 
 
 def _format_change(value: float, reference: float) -> str:
@@ -102,15 +138,21 @@ def _format_change(value: float, reference: float) -> str:
     return f"x{factor:.3g}" if factor >= 2 else f"{100 * (factor - 1):+.2g}%"
 
 
-def _compare_trials(cell: CellSummary, row: pd.Series) -> Iterator[tuple[str, ...]]:
-    """Yield the next values of the searched keys, and the reference."""
-    others = [("", cell.runner_up)]
-    if cell.reference is not None:
-        others.append((cell.reference.name, cell.reference.row))
-    for name, other in others:
-        if other is None or other["trial"] == row["trial"]:
-            continue
-        ours, its = (cell.objective.loss(cell.objective.value(each)) for each in (row, other))
-        share = its / ours - 1 if ours else 0.0
-        text = ": ".join(filter(None, (name.removeprefix("the "), _name_trial(cell, other))))
-        yield _make_row(text, _describe_share(share), cell, other)
+def _of_workloads(one: SharedDesign) -> Iterator[RunnerUp]:
+    """Yield the networks made for one workload each, with what the others lose on them."""
+    matrix = one.regret_matrix()
+    worst = matrix.regrets.max(axis=1)
+    for i in np.argsort(worst, kind="stable").tolist():
+        if (name := matrix.down[i]) != "all of them":
+            made_for = f"{one.noun} made for {name.removesuffix(' alone')}"
+            name = name if name == "equal split" else made_for
+            yield RunnerUp(f"the {name}", f"worst loss {words.loss(float(worst[i]))}")
+
+
+def _name_trial(cell: CellSummary, row: pd.Series) -> str:
+    split = _format_split(cell, row) if cell.split_varies else ""
+    return ", ".join(filter(None, (naming.searched(cell, row), split)))
+
+
+def _format_split(cell: CellSummary, row: pd.Series) -> str:
+    return f"{', '.join(map(words.gbps, cell.split(row)))} GB/s"

@@ -4,26 +4,20 @@ An entry has its most important parts first.  A screen that is too long loses pa
 with the highest ``rank`` first.
 """
 
-import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-import pandas as pd
-
 from dimsweep.sweeper.ledger.place import Place
-from dimsweep.sweeper.report import describe, naming, words
+from dimsweep.sweeper.report import describe, words
 from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.remarks import merged
-from dimsweep.sweeper.report.report import Report, describe_loss
+from dimsweep.sweeper.report.report import Report
+from dimsweep.sweeper.report.runners_up import RunnerUp, find_runners_up
 from dimsweep.sweeper.report.sentences import capitalise
-from dimsweep.sweeper.report.summary import CellSummary
 from dimsweep.sweeper.study.ranking import NEAR
 from dimsweep.sweeper.terminal import format_count
 
-SCREEN = 25  # lines
-RUNNERS_UP = 3
 _SURE = 3
 # Labels of the questions of the answer, and the ranks of the entries.
 _LABELS = {
@@ -69,7 +63,7 @@ def entries_of(report: Report, folder: Place) -> list[Entry]:
         if parts:
             keep = min(len(parts), 2) if rank == _SURE else 1
             found.append(Entry(label, tuple(parts), rank, keep))
-    if names := [f"{name}: {difference}" for name, difference in runners_up(report)]:
+    if names := list(map(_describe, find_runners_up(report))):
         keep = min(len(names), 2)
         place = next(i for i, entry in enumerate(found) if entry.label == "cost") + 1
         found.insert(place, Entry("runners-up", tuple(names), 5, keep, is_list=True))
@@ -88,6 +82,19 @@ def entries_of(report: Report, folder: Place) -> list[Entry]:
     return [*found, Entry("all tables", (f"dimsweep report {folder} --full",))]
 
 
+def _describe(other: RunnerUp) -> str:
+    """Return a runner-up in one line: name, difference from the answer, and figures."""
+    cell, row = other.cell, other.row
+    if cell is None or row is None:
+        return f"{other.name}: {other.difference}"
+    if len(cell.objectives) > 1:
+        return f"{other.name}: {describe.values_of(cell, row)}"
+    figures = [cell.objective.show(cell.objective.value(row))]
+    if cell.priced and not cell.objective.needs_prices:
+        figures.append(words.usd(row["cost_usd"]))
+    return f"{other.name}: {other.difference} ({', '.join(figures)})"
+
+
 def _next_steps(report: Report) -> Iterator[str]:
     """Yield what to do with this answer, the most urgent first."""
     if report.study.finished is False:
@@ -104,82 +111,3 @@ def _next_steps(report: Report) -> Iterator[str]:
         yield "calibrate to your cluster for an interval of the time (dimsweep calibrate --help)"
     if not cell.rechecked and not cell.of_graph and report.study.finished is not False:
         yield "confirm the best designs message by message (recheck.top=3)"
-
-
-def runners_up(report: Report) -> list[tuple[str, str]]:
-    """Return the full names of the next designs, and their differences from the answer."""
-    return list(_runners_up(report))[:RUNNERS_UP]
-
-
-def _runners_up(report: Report) -> Iterator[tuple[str, str]]:
-    decisions, (cell, row) = report.decisions, report.chosen[0]
-    if report.one_for_all is not None:
-        yield from _of_workloads(report)
-    elif len(cell.objectives) > 1:
-        yield from _of_front(cell, row)
-    elif len(decisions.decisions) > 1:
-        for d in decisions.ranking[1 : RUNNERS_UP + 1]:
-            if not decisions.worst[d] < math.inf:
-                yield decisions.name(d), "does not run in every scenario"
-            elif len(decisions.scenarios) > 1:
-                yield decisions.name(d), f"loses {describe_loss(decisions, d)}"
-            else:
-                other = decisions.cells[d, 0]
-                yield decisions.name(d), _difference(other, other.named, cell, row)
-    elif cell.parameters:
-        yield from _of_values(cell, row)
-    elif cell.reference is not None:
-        split = ", ".join(map(words.gbps, cell.split(cell.reference.row)))
-        name = f"{cell.reference.name}, {split} GB/s"
-        yield name, _difference(cell, cell.reference.row, cell, row)
-
-
-def _difference(other: CellSummary, its: pd.Series, cell: CellSummary, row: pd.Series) -> str:
-    """Return how much worse a row is, with its cost if that differs."""
-    own, value = cell.objective.value(row), cell.objective.value(its)
-    share = cell.objective.gap(value, own) if own else 0.0
-    text = words.behind(share)
-    if not cell.priced or not other.priced or cell.objective.needs_prices:
-        return f"{text} ({cell.objective.show(value)})"
-    cost = words.usd(its["cost_usd"])
-    return f"{text} ({cell.objective.show(value)}, {cost})"
-
-
-def _of_values(cell: CellSummary, row: pd.Series) -> Iterator[tuple[str, str]]:
-    """Yield the next values of the searched keys, each with its best split."""
-    keys, objective = list(cell.parameters), cell.objective
-    best = pd.DataFrame()
-    for rows in cell.trials.complete(["trial", *cell.trials.values, *keys]):
-        best = pd.concat([best, rows[(rows[keys] != row[keys]).any(axis=1).to_numpy()]])
-        order = objective.loss(best[objective.column]).sort_values(kind="stable").index
-        best = best.loc[order].drop_duplicates(keys).head(RUNNERS_UP)
-    for _, other in cell.trials.rows.take(best.index.to_numpy(np.int64)).iterrows():
-        name = naming.searched(cell, other)
-        if cell.split_varies:
-            name += f", {', '.join(map(words.gbps, cell.split(other)))} GB/s"
-        yield name, _difference(cell, other, cell, row)
-
-
-def _of_front(cell: CellSummary, row: pd.Series) -> Iterator[tuple[str, str]]:
-    """Yield the ends and the middle of the front."""
-    n = len(cell.front)
-    for i in dict.fromkeys((0, n // 2, n - 1)):
-        other = cell.front.iloc[i]
-        if other.name != row.name:
-            split = ", ".join(map(words.gbps, cell.split(other)))
-            name = naming.searched(cell, other) if cell.parameters else f"{split} GB/s"
-            if cell.cell.coordinates:
-                name = naming.label(cell)
-            yield name, describe.values_of(cell, other)
-
-
-def _of_workloads(report: Report) -> Iterator[tuple[str, str]]:
-    """Yield the networks made for one workload each, with what the others lose on them."""
-    assert report.one_for_all is not None
-    matrix = report.one_for_all.regret_matrix()
-    worst = matrix.regrets.max(axis=1)
-    for i in np.argsort(worst, kind="stable").tolist():
-        if (name := matrix.down[i]) != "all of them":
-            made_for = f"{report.one_for_all.noun} made for {name.removesuffix(' alone')}"
-            name = name if name == "equal split" else made_for
-            yield f"the {name}", f"worst loss {words.loss(float(worst[i]))}"

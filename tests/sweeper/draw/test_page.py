@@ -143,7 +143,8 @@ def test_runners_up_have_full_names_and_their_distance():
     assert table.columns[:3] == ("design", "against the answer", "time")
     answer, equal = table.rows
     assert answer[1] == "the answer" and answer[0].endswith("GB/s")
-    assert equal[0] == "equal split: 125, 125, 125, 125 GB/s" and equal[1].endswith("% worse")
+    assert equal[0] == "the equal split, 125, 125, 125, 125 GB/s"
+    assert equal[1].endswith("% behind")
 
 
 def test_scenarios_with_very_different_values_are_drawn_relative_to_the_best_of_each():
