@@ -59,10 +59,10 @@ def build_trace(run: "Run | MessageRun", limit: int | None = None) -> dict[str, 
     always = [*_names(run, spans), *_counters(run, spans)]
     room = whole if limit is None else min(whole, limit // _BYTES_A_SPAN)
     while True:
-        kept, told = _select_spans(spans, room)
+        kept, extent = _select_spans(spans, room)
         made = {
             "displayTimeUnit": "ns",
-            "otherData": {"iteration": format_time(float(run.measures.time[0])), "holds": told},
+            "otherData": {"iteration": format_time(float(run.measures.time[0])), "holds": extent},
             "traceEvents": [*always, *_spans(run, kept), *_arrows(run, kept)],
         }
         size = 0 if limit is None else len(encode_trace(made))
@@ -94,11 +94,11 @@ def _select_spans(spans: Spans, room: int) -> tuple[Spans, str]:
     first, left = rest[: room - room // 2], rest[room - room // 2 :]
     kept = np.sort(np.concatenate([by_length[: room // 2], first]))
     before, longer = format_time(int(spans.start[left].min())), format_time(int(lasts[left].max()))
-    told = (
+    extent = (
         f"{room:,} of {n:,} spans: all that start before {before}, and of the later ones those "
         f"that last longer than {longer}"
     )
-    return Spans(*(column[kept] for column in spans)), told
+    return Spans(*(column[kept] for column in spans)), extent
 
 
 # --- names --------------------------------------------------------------------------------------
@@ -155,13 +155,13 @@ def _spans(run: "Run | MessageRun", spans: Spans) -> Iterator[Event]:
 
 def _describer(run: "Run | MessageRun") -> Callable[[int, int], tuple[str, Event]]:
     """Return a function that describes a span of an operator, or of a phase of it."""
-    s, told = run.program.structure, _operator_describer(run.program)
+    s, describe_operator = run.program.structure, _operator_describer(run.program)
     if isinstance(run, Run):
         state, phases = run.state, run.times.phases
         chunks, records = state.chunks, state.chunks["record"].copy()  # packed: looked at often
 
     def describe(node: int, phase: int) -> tuple[str, Event]:
-        category, args = told(node)
+        category, args = describe_operator(node)
         if phase == OPERATOR:
             return category, args
         if phase < 0 or not isinstance(run, Run):

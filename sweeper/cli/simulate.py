@@ -100,15 +100,14 @@ def simulate(
         with showing_progress("checking plug-ins, once for each text", console):
             warnings += plugin_warnings(config)
         if not (full or as_json):
-            warnings = _fit(warnings, console.width)
+            warnings = _fit_warnings(warnings, console.width)
         print_warnings(warnings, console)
         with showing_progress(_what_takes_time(config), console):
             result = simulated(config, program, record=config.timeline is not None)
             jobs = AloneRunners.from_config(config).times(result.run.measures.end[0])
     title = f"{config.workload.name} on {result.program.cluster.topology.name}"
     if as_json:
-        told = _told(config, result, jobs)
-        print(json.dumps(told, indent=1))
+        print(json.dumps(_plain_result(config, result, jobs), indent=1))
     else:
         known = find_evidence(config)
         basis = f" ({known.basis})" if known.band else ""
@@ -132,7 +131,7 @@ def simulate(
 _WARNING_LINES = 8
 
 
-def _fit(warnings: Sequence[str], width: int) -> list[str]:
+def _fit_warnings(warnings: Sequence[str], width: int) -> list[str]:
     """Return the first warnings, which leave room for the account, and the number of others."""
     from dimsweep.sweeper.terminal import count_lines, format_count
 
@@ -154,7 +153,9 @@ def _what_takes_time(config: "Config") -> str:
     return f"{first}simulating {_SIMULATED[config.fidelity]}"
 
 
-def _told(config: "Config", result: "Result", jobs: Mapping[str, "JobTime"]) -> dict[str, Any]:
+def _plain_result(
+    config: "Config", result: "Result", jobs: Mapping[str, "JobTime"]
+) -> dict[str, Any]:
     """Return the result as data for other programs."""
     from dimsweep.engine import MODEL_VERSION
     from dimsweep.sweeper.calibrate.evidence import find_evidence
@@ -162,15 +163,15 @@ def _told(config: "Config", result: "Result", jobs: Mapping[str, "JobTime"]) -> 
     from dimsweep.sweeper.cli.interruptions import plain as interruptions
     from dimsweep.sweeper.ledger.rows import single_row
 
-    told = {"model": MODEL_VERSION, **single_row(config, result), **plain(result)}
-    told |= interruptions(result)
+    found = {"model": MODEL_VERSION, **single_row(config, result), **plain(result)}
+    found |= interruptions(result)
     if jobs:
-        told["jobs"] = {
+        found["jobs"] = {
             name: {"ranks": job.ranks, "time_s": job.time, "alone_s": job.alone}
             | {"slowdown": job.slowdown}
             for name, job in jobs.items()
         }
-    return {**told, "evidence": find_evidence(config).plain()}
+    return {**found, "evidence": find_evidence(config).plain()}
 
 
 def _write_files(result: "Result", config: "Config", title: str, console: "Console") -> None:

@@ -10,6 +10,7 @@ import os
 import pickle
 import time
 import warnings
+from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -111,12 +112,13 @@ class _FileSource(ConfigSource):
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
         return []
 
+    @abstractmethod
     def _find(self, path: str) -> Any:
-        """Return what :meth:`_load` reads for a path without its ending, or None."""
-        raise NotImplementedError
+        """Return the file or text for a path without its ending, or None."""
 
+    @abstractmethod
     def _load(self, found: Any) -> Options:
-        raise NotImplementedError
+        """Return the keys of a file or text that :meth:`_find` returned."""
 
 
 class _ConfSource(_FileSource):
