@@ -1,10 +1,9 @@
-"""The terminal's renderer of tables: a word is broken only where it is wider than the terminal.
+"""Render tables in the terminal: words stay whole unless one is wider than the terminal.
 
-Columns that are too wide for their names and numbers in one line have these in several, which end
-between words, where a number and its unit are one, or at the joints of a long name: after an
-underline, or a dot of a key.  Where that is not enough, columns of numbers are dropped, those of
-the largest rank first, and named below the table; and names that take more than half of the width
-are in one column, each after its head.
+A cell that is too wide continues on further lines.  It breaks between words (a number and its unit
+are one word) or at the joints of a long name: after an underline, or at a dot of a key.  If that
+is not enough, number columns are dropped, the largest rank first, and named below the table.
+Names that would take more than half of the width are put in one column, each after its head.
 """
 
 import re

@@ -97,7 +97,7 @@ def network_bill(
     network: Network, topology: Topology, prices: PriceList, others: Sequence[OtherPart] = ()
 ) -> Bill:
     """What a graph is bought as, in whole parts.  Where no link of it says its medium, they have
-    those of their dimensions' tiers; NPUs of which the graph says what they are, are no others.
+    those of their dimensions' tiers; NPUs whose kind the graph names are not other NPUs.
     """
     cabling = tuple(prices.cables(dim.tier) for dim in topology.dims)
     needs, plain = Needs(list_needs(network, cabling)), Need(PartKind.NPU)
@@ -152,7 +152,7 @@ class WholePrices(Prices):
 
     @property
     def is_linear(self) -> bool:
-        """Whether the cost is proportional to bandwidth: never, as parts are whole."""
+        """Whether the cost is proportional to bandwidth: no, since parts are bought as units."""
         return False
 
     def bill(self, bandwidth: Sequence[float]) -> Bill:

@@ -54,7 +54,7 @@ _Integer = TypeVar("_Integer", bound=np.integer)
 class _Meetings(NamedTuple):
     """The members of each collective of several classes, in the order of issue.
 
-    Member ``i`` takes part in ``meeting[i]``, of which ``first`` is the first member.
+    Member ``i`` takes part in ``meeting[i]``, whose first member is ``first``.
     """
 
     met: p.Table  # MET

@@ -67,7 +67,7 @@ class BundledLinks:
         return BundledLinks({pair: dict(bundle) for pair, bundle in self._bundles.items()})
 
     def take(self, a: int, b: int, n: int) -> Bundle:
-        """Remove and return ``n`` units, those of the shortest paths first."""
+        """Remove and return ``n`` units; units of shorter paths go first."""
         bundle, taken = self._bundles[a, b], Bundle()
         for way in sorted(bundle, key=lambda way: (len(way), way)):
             part = min(n, bundle[way])

@@ -28,7 +28,7 @@ _SWITCH, _FAR, _BETWEEN = 99, 98, (97, 96, 95)
 
 
 class Star(NamedTuple):
-    """Hosts around a switch, of which the last receives; bits a second, ticks and bytes.
+    """Hosts around a switch; the last host receives (bits/s, ticks, bytes).
 
     With ``forks`` the receiver is behind a separate switch, to which three others lead.
     """
@@ -190,7 +190,7 @@ def others(value: Any) -> Iterator[Any]:
 
 
 def _situations(transport: Transport) -> Iterator[tuple[Star, list[Flow]]]:
-    """Yield flows that share a port, of which the last has it alone.
+    """Yield flows that share a port; the last flow has it to itself.
 
     Transports that retransmit also lose whole windows, and run over a long distance.
     """

@@ -137,7 +137,7 @@ class Errors:
 
     @classmethod
     def independent(cls, own: Floats) -> "Errors":
-        """Build errors of which none is shared."""
+        """Build errors without a shared part."""
         return cls(own, np.zeros((len(own), 0)))
 
     def select_rows(self, rows: npt.NDArray[np.bool_]) -> "Errors":

@@ -1,7 +1,7 @@
 """The baseline: the design of today, as a cell of one trial for each combination of scenarios.
 
 It is composed like a cell of the grid, from the scenarios' values and then the baseline's keys.
-Nothing of it is searched, and no budget of the space limits it.
+The baseline is not searched, and no budget of the space limits it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -239,7 +239,7 @@ class Forest(Algorithm):
 
     @property
     def by_network(self) -> bool:
-        """Whether it needs a network: yes."""
+        """Whether the algorithm needs a network: yes, it packs trees into the graph."""
         return True
 
     def among(self, network: Network, ranks: Sequence[int], dim: int) -> Algorithm:

@@ -134,7 +134,7 @@ def _nest_rows(rows: Rows, of: Longs, number: Longs, known: Longs) -> Rows:
 
 
 def _nodes(s: Structure, place: Longs) -> Rows:
-    """Return the nodes by their places among those of their rank."""
+    """Return the nodes, ordered by their places within their ranks."""
     rank = s.nodes["cls"].astype(np.int64)
     stream = np.where(s.nodes["stream"] < 0, NONE, s.nodes["stream"] - rank * s.shape.n_streams)
     known = _columns(s.nodes, "kind", "key", "tally", "waits", "duration")
@@ -348,7 +348,7 @@ def _find_row_twins(rows: Rows, twin: Longs) -> Longs:
 def _find_shared_twins(shared: Shared, twin: Longs) -> tuple[Longs, Longs]:
     """Return the twin of each shared thing and of its rows.
 
-    The twin is that of the first of its rows' twins, or NONE for unused things.
+    The twin of a thing is the first row's twin, or NONE if the thing is unused.
     """
     rows = _find_row_twins(shared.rows, twin)
     of, row = _distinct_pairs(shared.of, rows)

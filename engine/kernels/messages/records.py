@@ -89,7 +89,7 @@ LAUNCH = record(
     # Its port; of a piece the place, among the members or behind them, of who gets it; or NONE.
     target="i4",
     reduction="i4",  # that it is of, or NONE
-    train="i4",  # of which it is part, or NONE
+    train="i4",  # the train of the part, or NONE
 )
 GATE = record(
     tail="i8",  # the latest of what has begun to come

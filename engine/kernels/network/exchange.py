@@ -162,7 +162,7 @@ def _send_if_asked(st: State, number: int) -> None:
 
 @kernel
 def deliver(st: State, message: int) -> None:
-    """Deliver a message, all parts of which have arrived, to its strand or its slot."""
+    """Deliver a complete message to its strand or its slot."""
     p = st.wires.parcels[message]
     late = add_times(p.late, p.way)
     if p.kind == CROSSING:

@@ -354,7 +354,7 @@ def check_segments(payload: int, sizes: Longs, n_before: int) -> None:
 def check_windows(transport: Transport, rates: Longs, flows: Table, n_before: int) -> None:
     """Raise :class:`DimsweepError` for missing windows, or ones that would overflow.
 
-    ``rates`` (bits/s) are those of the hosts' links by which the flows leave.
+    ``rates`` (bits/s): the rates of the sending hosts' links.
     """
     too_large = flows["window"] > _LARGEST // rates
     _refuse_first(

@@ -43,8 +43,8 @@ def exchanged(
 ) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     """Return the attention's core, forward and backward, with the exchange of context parallelism.
 
-    ``keys`` are the bytes of the rank's own keys and values, ``queries`` those of its queries,
-    which equal those of its results.
+    ``keys`` are the bytes of the rank's own keys and values, ``queries`` the bytes of its
+    queries and of its results.
     """
     n = r.shard.context
     if n == 1:

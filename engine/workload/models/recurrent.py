@@ -20,7 +20,7 @@ from dimsweep.engine.workload.models.model import (
 class Gnmt(Model):
     """Wu et al., "Google's neural machine translation system" (2016).
 
-    The encoder has ``layers`` LSTM layers, of which the first reads both ways. The decoder has as
+    The encoder has ``layers`` LSTM layers; the first reads in both directions. The decoder has as
     many, and attends to the encoder's output at each of its ``sequence`` steps.
     """
 

@@ -17,7 +17,7 @@ from dimsweep.sweeper.part import naming_key
 from dimsweep.sweeper.study.cell import CellSource, PlannedCell, plan_cell, record_cell
 
 MOST_CELLS = 1_000_000
-MAX_CHECKED_CELLS = 64  # cells, of which it is asked whether keys make a difference
+MAX_CHECKED_CELLS = 64  # cells whose keys are checked for an effect
 
 
 def build_grid(config: Config) -> dict[str, tuple[Any, ...]]:

@@ -165,7 +165,7 @@ def _report_start_errors(ray: Any) -> Iterator[None]:
 
     If a daemon dies, Ray may raise, wait forever in native code, or end this process silently.
     """
-    why = f"a daemon of it died, or did not answer in {_START_TIMEOUT:.0f} s"
+    why = f"a daemon of Ray died, or did not answer within {_START_TIMEOUT:.0f} s"
     limit = threading.Timer(_START_TIMEOUT, os._exit, (1,))  # nothing else ends native code
     limit.daemon = True
     limit.start()

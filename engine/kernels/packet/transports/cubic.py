@@ -9,7 +9,7 @@ from dimsweep.engine.kernels.packet.tcp import Tcp, in_flight
 
 @dataclass(frozen=True)
 class Cubic(Tcp):
-    """CUBIC; the defaults are those of RFC 9438 (sections 4.6 and 5.1) and RFC 8312."""
+    """CUBIC. The defaults follow RFC 9438 (sections 4.6 and 5.1) and RFC 8312."""
 
     c: float = 0.4  # segments / second^3
     beta: float = 0.7  # what a loss leaves of the window

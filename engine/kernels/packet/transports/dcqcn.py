@@ -12,7 +12,7 @@ ALPHA, CUT, RAISE = range(3)  # its timers
 
 @dataclass(frozen=True)
 class Dcqcn(Transport):
-    """DCQCN; the defaults are those of the RoCE study of training clusters (Khan et al., 2022)."""
+    """DCQCN. The defaults follow the RoCE study of training clusters (Khan et al., 2022)."""
 
     gain: float = 1 / 256  # of alpha
     alpha_every: Ticks = 1_000_000

@@ -10,7 +10,7 @@ from dimsweep.engine.kernels.packet.state import Run, inlined
 
 @dataclass(frozen=True)
 class Dctcp(Transport):
-    """DCTCP; the defaults are those of the RoCE study of training clusters (Khan et al., 2022)."""
+    """DCTCP. The defaults follow the RoCE study of training clusters (Khan et al., 2022)."""
 
     gain: float = 1 / 256  # of alpha
     add: BitRate = 1_000_000_000  # each round trip without a mark

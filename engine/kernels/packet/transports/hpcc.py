@@ -10,7 +10,7 @@ from dimsweep.engine.kernels.packet.state import Run, inlined
 
 @dataclass(frozen=True)
 class Hpcc(Transport):
-    """HPCC; the defaults are those of Khan et al. (HotI 2022).
+    """HPCC. The defaults follow Khan et al. (HotI 2022).
 
     What a hop writes is rounded down to units (bytes, and ticks of time) and wraps around at 2^bits
     of them (0: never).

@@ -12,7 +12,7 @@ _STEPS = 5  # additions before they become fast
 
 @dataclass(frozen=True)
 class Timely(Transport):
-    """TIMELY; the defaults are those of the authors' reference code (Khan et al., HotI 2022).
+    """TIMELY. The defaults follow the authors' reference code (Khan et al., HotI 2022).
 
     ``stamped``: whether ACKs echo when the data were sent; 0 if not.
     """
