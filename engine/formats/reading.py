@@ -274,22 +274,24 @@ def explained(error: ValidationError, missing: str = GIVE) -> DimsweepError:
     if kind == "value_error":  # of a validator, whose text says it all
         return DimsweepError(str(cause), where=place)
     if kind == "missing":
-        return DimsweepError("this key needs a value", where=place, hint=missing)
+        return DimsweepError("this key needs a value", where=place, hint=missing, code="missing")
     if kind in _EXPECTED:
         expected, such_as = _EXPECTED[kind]
         hint = _cure(expected, first["input"]) or such_as
-        return DimsweepError(f"{given} is no {expected}", where=place, hint=hint)
+        return DimsweepError(f"{given} is no {expected}", where=place, hint=hint, code="wrong-type")
     if kind in _LIMITS:
         name, words = _LIMITS[kind]
         limit = words.format(f"{first['ctx'][name]:.15g}")
-        return DimsweepError(f"{given}; it must be {limit}", where=place)
+        return DimsweepError(f"{given}; it must be {limit}", where=place, code="out-of-range")
     if kind == "too_short" and not first["input"]:
-        return DimsweepError("it is empty", where=place)
+        return DimsweepError("it is empty", where=place, code="missing")
     if kind == "literal_error":
         expected = first["ctx"]["expected"]
         known = re.findall(r"'([^']*)'", expected)
         hint = suggest_names(str(first["input"]), known)
-        return DimsweepError(f"{given} is none of {expected}", where=place, hint=hint)
+        return DimsweepError(
+            f"{given} is none of {expected}", where=place, hint=hint, code="unknown-name"
+        )
     return DimsweepError(f"{given}: {first['msg']}", where=place)
 
 
