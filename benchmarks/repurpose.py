@@ -28,7 +28,7 @@ def main() -> None:
             print(f"  {method:10}{share:7.1%}  ({1 / share:.1f} times less)")
     for name, network in (("shuffled blocks", large(True)), ("no structure", large(False))):
         cpu, wall = time.process_time(), time.perf_counter()
-        made = restructure(network, Workers.alike(16), Penalty(traffic=1.0))
+        made = restructure(network, Workers.build_equal(16), Penalty(traffic=1.0))
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
         traffic = made.traffic / (4096 * 15)
         print(f"4096 x 4096 on 16 workers, {name}: {cpu:.0f} s of CPU, {wall:.0f} s; {traffic:.1%}")
@@ -69,7 +69,7 @@ def _mean(
     for net, data in nets:
         made = restructure(
             net,
-            Workers.alike(k),
+            Workers.build_equal(k),
             Penalty(traffic=penalty),
             method=method,
             calibration=data.calibration,

@@ -101,7 +101,7 @@ def traced(keys: Keys, noise: float = 0.0, seed: int = 0) -> Job:
         {name: group for name, group in workload.groups.items() if name in used},
         stage_of if keys["pipeline"] > 1 else None,
     )
-    return Job.of(job, (ranks(keys),), keys, str(keys))
+    return Job.from_workload(job, (ranks(keys),), keys, str(keys))
 
 
 def draw(n: int, seed: int, **choices: Sequence[int]) -> list[Keys]:

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.formats.reading import read_text, whole
+from dimsweep.engine.formats.reading import read_text, whole_number
 from dimsweep.engine.topology.coordinates import offset_between
 from dimsweep.engine.workload.graph import Compute, Operator, Receive, Send, Work, Workload
 
@@ -141,14 +141,14 @@ class _Schedule:
         if found["ranks"]:
             if self.n_ranks:
                 raise self._wrong("num_ranks is there twice")
-            self.n_ranks = whole(found["n"], "num_ranks", self._where, 1, _MOST_RANKS)
+            self.n_ranks = whole_number(found["n"], "num_ranks", self._where, 1, _MOST_RANKS)
             self.ranks = [_Rank() for _ in range(self.n_ranks)]
         elif found["rank"]:
             if self._rank is not None:
                 raise self._wrong(f"rank {self._rank} has no end", "}")
             if not self.n_ranks:
                 raise self._wrong("a rank before num_ranks", "num_ranks 2")
-            self._rank = whole(found["rank"], "the rank", self._where, 0, self.n_ranks - 1)
+            self._rank = whole_number(found["rank"], "the rank", self._where, 0, self.n_ranks - 1)
             if self._rank in self._read:
                 raise self._wrong(f"rank {self._rank} is there twice")
             self._read.add(self._rank)
@@ -178,11 +178,11 @@ class _Schedule:
             raise self._wrong(f"the label {label!r} is there twice")
         if found["label"]:
             rank.label[label] = number
-        cpu = whole(found["cpu"] or "0", "the CPU", self._where, 0, _MOST)
+        cpu = whole_number(found["cpu"] or "0", "the CPU", self._where, 0, _MOST)
         rank.names.append(label)
         rank.works.append(None)
         if found["ns"]:
-            duration = 1000 * whole(found["ns"], "the time in ns", self._where, 0, _MOST_NS)
+            duration = 1000 * whole_number(found["ns"], "the time in ns", self._where, 0, _MOST_NS)
             rank.works[-1] = (
                 Compute(duration=duration, on_host=True, stream=f"cpu {cpu}")
                 if cpu
@@ -192,9 +192,9 @@ class _Schedule:
             tag, peer = found["tag"] or "0", found["peer"]
             if "-1" in (tag, peer):
                 raise self._wrong("any source or any tag", "the source and the tag of the message")
-            n_bytes = whole(found["bytes"], "the size in bytes", self._where, 0, _MOST_BYTES)
-            other = whole(peer, "the rank", self._where, 0, self.n_ranks - 1)
-            known = whole(tag, "the tag", self._where, 0, _MOST)
+            n_bytes = whole_number(found["bytes"], "the size in bytes", self._where, 0, _MOST_BYTES)
+            other = whole_number(peer, "the rank", self._where, 0, self.n_ranks - 1)
+            known = whole_number(tag, "the tag", self._where, 0, _MOST)
             if other == self._rank:
                 raise self._wrong(f"rank {self._rank} sends to, or receives from, itself")
             is_send = found["kind"] == "send"

@@ -119,12 +119,12 @@ def read_htsim_topology(path: Path) -> FatTree:
     for numbers that make no fat tree.
     """
     header, tiers = _read_tiers(path)
-    n = header["tiers"].whole(1, "tiers", 2, 3)
+    n = header["tiers"].whole_number(1, "tiers", 2, 3)
     if missing := [tier for tier in range(n) if tier not in tiers]:
         raise DimsweepError(f"tier {missing[0]} of {n} is missing", where=str(path))
     read = tuple(_tier(tiers[i], i, i == n - 1, path) for i in range(n))
-    hosts = header["nodes"].whole(1, "nodes", 2, _MOST_NODES)
-    tree = FatTree(hosts, header["podsize"].whole(1, "podsize", 1, hosts), read)
+    hosts = header["nodes"].whole_number(1, "nodes", 2, _MOST_NODES)
+    tree = FatTree(hosts, header["podsize"].whole_number(1, "podsize", 1, hosts), read)
     try:
         _check(tree, {i: tiers[i] for i in range(n)})
     except DimsweepError as error:
@@ -139,7 +139,7 @@ def _read_tiers(path: Path) -> tuple[dict[str, Line], dict[int, dict[str, Line]]
     for line in read_lines(path, "topology"):
         key = line.words[0].lower()
         if key == "tier":
-            tier = line.whole(1, "the number of a tier", 0, 2)
+            tier = line.whole_number(1, "the number of a tier", 0, 2)
             if tier in tiers:
                 raise line.wrong(f"tier {tier} is there twice")
             into, known = tiers.setdefault(tier, {}), [*_OF_TIER, "tier"]
@@ -163,7 +163,7 @@ def _tier(lines: dict[str, Line], number: int, is_top: bool, path: Path) -> Tier
     if is_top and "radix_up" in lines:
         raise lines["radix_up"].wrong("the highest tier has no links up")
     found = {
-        name: line.whole(1, name, 0 if "latency" in name else 1, _OF_TIER[name])
+        name: line.whole_number(1, name, 0 if "latency" in name else 1, _OF_TIER[name])
         for name, line in lines.items()
     }
     return Tier(
@@ -203,7 +203,7 @@ def _check(tree: FatTree, lines: dict[int, dict[str, Line]]) -> None:
             raise DimsweepError(what, where=where, hint=f"radix_down {below_each * tier.bundle}")
         ratios = lower.down * lower.speed / (lower.up * tier.speed), lower.down / lower.up
         line = lines[number - 1].get("oversubscribed")
-        if line and line.whole(1, "oversubscribed", 1, 1 << 16) not in ratios:
+        if line and line.whole_number(1, "oversubscribed", 1, 1 << 16) not in ratios:
             raise line.wrong(f"oversubscribed {line.words[1]}; its links make {ratios[0]:g}")
         n_links, below = n_links + links, n
     if n_links > MAX_LINKS:
@@ -254,7 +254,7 @@ def read_connection_matrix(path: Path, start: str = "us") -> FlowList:
         if name not in counts:
             raise DimsweepError(f"{name} is missing", where=str(path), hint=f"{name} NUMBER")
     n_hosts, n = (
-        counts[name].whole(1, name, 1, _COUNTS[name]) for name in ("Nodes", "Connections")
+        counts[name].whole_number(1, name, 1, _COUNTS[name]) for name in ("Nodes", "Connections")
     )
     if n != len(connections):
         what = f"{n:,} connections are promised, and there are {len(connections):,}"
@@ -265,10 +265,10 @@ def read_connection_matrix(path: Path, start: str = "us") -> FlowList:
 def _connection(line: Line, nodes: Line | None, unit: int) -> _Connection:
     if nodes is None:
         raise line.wrong("a flow before the number of nodes", "Nodes NUMBER in the first line")
-    n = nodes.whole(1, "Nodes", 2, _MOST_NODES)
+    n = nodes.whole_number(1, "Nodes", 2, _MOST_NODES)
     words = line.words[0].split("->")
     ends = Line(words if len(words) == 2 else ["", ""], line.where)
-    source, target = (ends.whole(place, "a host", 0, n - 1) for place in (0, 1))
+    source, target = (ends.whole_number(place, "a host", 0, n - 1) for place in (0, 1))
     if source == target:
         raise line.wrong(f"a flow from host {source} to itself")
     values, start, place = dict[str, int](), 0.0, 1
@@ -282,7 +282,9 @@ def _connection(line: Line, nodes: Line | None, unit: int) -> _Connection:
             start = line.number(place + 1, "the start", 1e15 / unit)
         else:
             least = 0 if word in ("prio", *_WITHOUT) else 1
-            value = line.whole(place + 1, word, least, 1 << 50) if word in _WITH_NUMBER else 1
+            value = (
+                line.whole_number(place + 1, word, least, 1 << 50) if word in _WITH_NUMBER else 1
+            )
         values[word] = 0 if word == "start" else value
         place += 2 if word in _WITH_NUMBER else 1
     if "size" not in values or ("start" in values) == ("trigger" in values):
@@ -302,7 +304,7 @@ def _trigger_id(line: Line) -> int:
         raise line.wrong("a trigger has an id and a kind", "trigger id 1 oneshot")
     if kinds == ["multishot"]:
         raise line.wrong("multishot triggers are not simulated", "oneshot or barrier")
-    return line.whole(line.words.index("id") + 1, "the id of a trigger", 1, 1 << 32)
+    return line.whole_number(line.words.index("id") + 1, "the id of a trigger", 1, 1 << 32)
 
 
 def _flows(connections: list[_Connection], triggers: dict[int, Line]) -> Iterator[ListedFlow]:
@@ -335,7 +337,7 @@ def _fired(
             if "count" in line_of_trigger.words
             else len(line_of_trigger.words)
         )
-        n = line_of_trigger.whole(place, "count", 1, 1 << 32)
+        n = line_of_trigger.whole_number(place, "count", 1, 1 << 32)
     else:
         n = 1
     if len(fires) != n:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from dimsweep.engine.cluster.packet_model import Mark
 from dimsweep.engine.cluster.transports import TRANSPORTS, Transport
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.formats.reading import Line, read_lines, whole
+from dimsweep.engine.formats.reading import Line, read_lines, whole_number
 from dimsweep.engine.network import Network
 from dimsweep.engine.workload import FlowList, ListedFlow
 
@@ -113,10 +113,10 @@ def _sizes(line: Line) -> tuple[int, int, int, int]:
     if len(line.words) not in (3, 6):
         hint = "nodes, switches, links; SimAI: nodes, GPUs of a server, NVSwitches, switches, links"
         raise line.wrong(f"{len(line.words)} words in the first line", f"{hint}, type of GPU")
-    n_nodes = line.whole(0, "the number of nodes", 2, _MOST_NODES)
-    n_nvswitches = line.whole(2, "the number of NVSwitches", 0, n_nodes) if is_simai else 0
-    n_switches = line.whole(3 if is_simai else 1, "the number of switches", 0, n_nodes)
-    n_links = line.whole(4 if is_simai else 2, "the number of links", 1, _MOST_LINKS)
+    n_nodes = line.whole_number(0, "the number of nodes", 2, _MOST_NODES)
+    n_nvswitches = line.whole_number(2, "the number of NVSwitches", 0, n_nodes) if is_simai else 0
+    n_switches = line.whole_number(3 if is_simai else 1, "the number of switches", 0, n_nodes)
+    n_links = line.whole_number(4 if is_simai else 2, "the number of links", 1, _MOST_LINKS)
     if n_nodes - n_nvswitches - n_switches < 2:
         raise line.wrong(f"{n_nvswitches + n_switches} switches of {n_nodes} nodes leave no hosts")
     return n_nodes, n_nvswitches, n_switches, n_links
@@ -137,7 +137,7 @@ class _Nodes:
                 self.line = next(self._lines, Line([], self.line.where))
                 self.rest = self.line.words[::-1]
             word = self.rest.pop() if self.rest else ""
-            node = whole(word, "a switch", self.line.where, 0, self._n_nodes - 1)
+            node = whole_number(word, "a switch", self.line.where, 0, self._n_nodes - 1)
             if node in self._known:
                 raise self.line.wrong(f"node {node} is a switch twice")
             self._known.add(node)
@@ -149,7 +149,7 @@ def _link(line: Line, n_nodes: int) -> Ns3Link:
     if len(line.words) != 5:
         hint = "node, node, rate, delay, loss, such as 0 2 100Gbps 0.001ms 0"
         raise line.wrong(f"{len(line.words)} words in a link", hint)
-    one, other = (line.whole(place, "a node", 0, n_nodes - 1) for place in (0, 1))
+    one, other = (line.whole_number(place, "a node", 0, n_nodes - 1) for place in (0, 1))
     if one == other:
         raise line.wrong(f"a link joins node {one} to itself")
     rate = parse_rate(line.words[2], line.where)
@@ -193,11 +193,11 @@ def read_ns3_flows(path: Path) -> FlowList:
         raise DimsweepError(
             "no list of flows", where=first.where if first else str(path), hint=hint
         )
-    n = first.whole(0, "the number of flows", 1, 10**7)
+    n = first.whole_number(0, "the number of flows", 1, 10**7)
     flows, groups = list[ListedFlow](), set[int]()
     for line in islice(lines, n):
         flows.append(_flow(line))
-        groups.add(line.whole(2, "the priority group", 0, _GROUPS - 1))
+        groups.add(line.whole_number(2, "the priority group", 0, _GROUPS - 1))
         if len(groups) > 1:
             what = f"flows of priority groups {' and '.join(map(str, sorted(groups)))}"
             raise line.wrong(what, "one priority group: all flows share one queue of each port")
@@ -211,11 +211,11 @@ def _flow(line: Line) -> ListedFlow:
     if len(line.words) != 6:
         hint = "source, target, priority group, port, bytes, start in seconds: 2 1 3 100 20000 2"
         raise line.wrong(f"{len(line.words)} words in a flow", hint)
-    source, target = (line.whole(place, "a host", 0, _MOST_NODES) for place in (0, 1))
+    source, target = (line.whole_number(place, "a host", 0, _MOST_NODES) for place in (0, 1))
     if source == target:
         raise line.wrong(f"a flow from host {source} to itself")
-    line.whole(3, "the port", 0, 1 << 16)
-    n_bytes = line.whole(4, "the size in bytes", 1, _MOST_BYTES)
+    line.whole_number(3, "the port", 0, 1 << 16)
+    n_bytes = line.whole_number(4, "the size in bytes", 1, _MOST_BYTES)
     line.number(5, "the start in seconds", _SECONDS)
     start = round(Decimal(line.words[5]) * 10**12)
     return ListedFlow(source, target, n_bytes, start, where=line.where)
@@ -308,14 +308,14 @@ def read_ns3_config(path: Path) -> Ns3Config:
         raise DimsweepError("CC_MODE is missing", where=str(path), hint=hint)
     packets: dict[str, Any] = {"transport": _transport(lines), **dict(_buffer_sizes(lines))}
     if "HAS_WIN" in lines:
-        packets["window"] = bool(lines["HAS_WIN"].whole(1, "HAS_WIN", 0, 1))
+        packets["window"] = bool(lines["HAS_WIN"].whole_number(1, "HAS_WIN", 0, 1))
     if marks := _marks(lines):
         packets["marks"] = marks
     return Ns3Config(packets, tuple(_ignored(lines)))
 
 
 def _transport(lines: Mapping[str, Line]) -> Transport:
-    mode = lines["CC_MODE"].whole(1, "CC_MODE", 0, 1 << 16)
+    mode = lines["CC_MODE"].whole_number(1, "CC_MODE", 0, 1 << 16)
     if mode == _PINT:
         raise lines["CC_MODE"].wrong("HPCC-PINT is not simulated", "3: HPCC")
     kind = _MODES.get(mode, "static")
@@ -334,14 +334,14 @@ def _value(key: str, line: Line) -> float | int | bool:
     if key in _SHARES:
         return line.number(1, key, 1)
     if key == "FAST_REACT":
-        return bool(line.whole(1, key, 0, 1))
-    return line.whole(1, key, 0, 10**6)
+        return bool(line.whole_number(1, key, 0, 1))
+    return line.whole_number(1, key, 0, 10**6)
 
 
 def _buffer_sizes(lines: Mapping[str, Line]) -> Iterator[tuple[str, int]]:
     for name, key, unit in (("payload", "PACKET_PAYLOAD_SIZE", 1), ("buffer", "BUFFER_SIZE", _MB)):
         if key in lines:
-            yield name, unit * lines[key].whole(1, key, 1, 2**20)
+            yield name, unit * lines[key].whole_number(1, key, 1, 2**20)
 
 
 def _marks(lines: Mapping[str, Line]) -> tuple[Mark, ...]:
@@ -362,11 +362,14 @@ def _marks(lines: Mapping[str, Line]) -> tuple[Mark, ...]:
 
 def _map(line: Line) -> dict[int, float]:
     """Return the values of a map ``N RATE VALUE RATE VALUE ...`` by rate (bits/s)."""
-    n = line.whole(1, "the number of rates", 0, 1000)
+    n = line.whole_number(1, "the number of rates", 0, 1000)
     if len(line.words) != 2 + 2 * n:
         raise line.wrong(f"{n} rates are promised, and {len(line.words) - 2} words follow")
     places = range(2, len(line.words), 2)
-    return {line.whole(i, "a rate", 1, 10**15): line.number(i + 1, "a value", 1e9) for i in places}
+    return {
+        line.whole_number(i, "a rate", 1, 10**15): line.number(i + 1, "a value", 1e9)
+        for i in places
+    }
 
 
 def _ignored(lines: Mapping[str, Line]) -> Iterator[str]:

@@ -397,10 +397,10 @@ class Line(NamedTuple):
         """Return an error at this line."""
         return DimsweepError(what, where=self.where, hint=hint)
 
-    def whole(self, place: int, name: str, least: int, most: int) -> int:
+    def whole_number(self, place: int, name: str, least: int, most: int) -> int:
         """Return the whole number at a ``place`` of the line; ``name`` is its name in errors."""
         word = self.words[place] if place < len(self.words) else ""
-        return whole(word, name, self.where, least, most)
+        return whole_number(word, name, self.where, least, most)
 
     def number(self, place: int, name: str, most: float) -> float:
         """Return the number of zero or more at a ``place`` of the line."""
@@ -425,7 +425,7 @@ def read_lines(path: Path, what: str, comment: str = "#") -> Iterator[Line]:
             yield Line(words, f"{path}: line {number}")
 
 
-def whole(word: str, name: str, where: str, least: int, most: int) -> int:
+def whole_number(word: str, name: str, where: str, least: int, most: int) -> int:
     """Return a decimal number from ``least`` to ``most``, or raise :class:`DimsweepError`."""
     if not (word.isascii() and word.isdigit() and len(word) <= 20 and least <= int(word) <= most):
         hint = f"a whole number from {least:,} to {most:,}"

@@ -190,12 +190,14 @@ class Forms:
         setting = Setting(dim.block, dim.size, group.sizes[d], group.strides[d], policy)
 
         def of(kind: CollectiveKind) -> int:
-            steps = self._algorithms[d].of(kind).steps(kind, setting)
+            steps = self._algorithms[d].select_algorithm(kind).steps(kind, setting)
             return self.phase_steps(TypedSteps(kind, steps))
 
         if kind is CollectiveKind.ALL_TO_ALL:
             return Use(d, of(kind))
-        fused = kind is CollectiveKind.ALL_REDUCE and self._algorithms[d].of(kind).fuses
+        fused = (
+            kind is CollectiveKind.ALL_REDUCE and self._algorithms[d].select_algorithm(kind).fuses
+        )
         return Use(
             d,
             scatter=of(CollectiveKind.REDUCE_SCATTER),

@@ -131,7 +131,7 @@ def faults_on_links(
                 for kind in _KINDS:
                     case = Case(block, n, p, stride, kind, algorithm.name, AUTO)
                     ranks = range(0, p * stride, stride)
-                    own = algorithm.among(network, ranks, 0)
+                    own = algorithm.adapt_to_members(network, ranks, 0)
                     yield from (
                         f"{case}: {each}" for each in _faults_on_link(own, network, ranks, kind)
                     )
@@ -224,7 +224,7 @@ def _findings(
     for block in blocks:
         for kind in kinds_of(algorithm, block):
             done = True
-            yield from plan_faults(algorithm.on(block), block, kind)
+            yield from plan_faults(algorithm.adapt_to_block(block), block, kind)
             for case in cases(block, sizes, kind, algorithm):
                 yield from disagreements(case)
     if blocks and not done:
@@ -252,7 +252,7 @@ def cases(
     names = (AUTO, algorithm.name) if all_to_all else (algorithm.name, AUTO)
     for n in sizes:
         for p, stride in groups_of(n):
-            on, setting = algorithm.on(block), Setting(block, n, p, stride)
+            on, setting = algorithm.adapt_to_block(block), Setting(block, n, p, stride)
             if _steps(on, kind, setting) is not None and _rounds(on, kind, setting) is not None:
                 yield Case(block, n, p, stride, kind, *names)
 

@@ -14,7 +14,7 @@ from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kernels.phase.batch import times_of
 from dimsweep.engine.kinds import CollectiveKind, DimensionOrder, Fidelity
 from dimsweep.engine.testing.agreement import faults_of_copies, raise_findings
-from dimsweep.engine.testing.transport import others
+from dimsweep.engine.testing.transport import other_values
 from dimsweep.engine.topology.coordinates import Group
 from dimsweep.engine.topology.topology import Topology
 from dimsweep.engine.workload.graph import Access, Collective, Kernel, Workload
@@ -138,7 +138,7 @@ def _matters(memory: RemoteMemory, key: str) -> bool:
     """Return whether another value of a key changes the time of an access, or fills nodes."""
     if getattr(memory, key) is None:
         return True  # what is left out may have any meaning
-    for value in others(getattr(memory, key)):
+    for value in other_values(getattr(memory, key)):
         try:
             other = dataclasses.replace(memory, **{key: value})
             if _answers(other) != _answers(memory):

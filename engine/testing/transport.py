@@ -166,7 +166,7 @@ def _matters(transport: Transport, key: str) -> bool:
     """Return whether another value of a key changes the end of a flow."""
     for star, flows in _situations(transport):
         usual = star.run(transport, flows).ends
-        for value in others(getattr(transport, key)):
+        for value in other_values(getattr(transport, key)):
             try:
                 other = dataclasses.replace(transport, **{key: value})
             except DimsweepError:
@@ -176,7 +176,7 @@ def _matters(transport: Transport, key: str) -> bool:
     return False
 
 
-def others(value: Any) -> Iterator[Any]:
+def other_values(value: Any) -> Iterator[Any]:
     """Yield other values of a key, near and far."""
     if isinstance(value, bool):
         yield not value

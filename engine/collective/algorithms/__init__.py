@@ -43,7 +43,7 @@ class Chosen(NamedTuple):
     others: Algorithm
     all_to_all: Algorithm
 
-    def of(self, kind: CollectiveKind) -> Algorithm:
+    def select_algorithm(self, kind: CollectiveKind) -> Algorithm:
         """Return the algorithm of a phase of ``kind``."""
         return self.all_to_all if kind is CollectiveKind.ALL_TO_ALL else self.others
 
@@ -148,7 +148,7 @@ def _registered(block: Block, name: str) -> Algorithm:
             where="collective.algorithms",
             hint=f"there are: {', '.join(ALGORITHMS)}",
         )
-    return ALGORITHMS[name].on(block)
+    return ALGORITHMS[name].adapt_to_block(block)
 
 
 register(

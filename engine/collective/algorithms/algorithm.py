@@ -51,7 +51,7 @@ class Algorithm(ABC):
         """Whether the algorithm has a fused all-reduce."""
         return False
 
-    def on(self, block: Block) -> "Algorithm":
+    def adapt_to_block(self, block: Block) -> "Algorithm":
         """Return the algorithm for a block of this size and shape, if it depends on them."""
         return self
 
@@ -59,12 +59,12 @@ class Algorithm(ABC):
     def by_network(self) -> bool:
         """Whether its messages depend on the links between its members.
 
-        Such an algorithm runs on any block, and :meth:`among` gives its messages. Phases, which
-        have no links, cannot give its time.
+        Such an algorithm runs on any block, and :meth:`adapt_to_members` gives its messages.
+        Phases, which have no links, cannot give its time.
         """
         return False
 
-    def among(self, network: "Network", ranks: Sequence[int], dim: int) -> "Algorithm":
+    def adapt_to_members(self, network: "Network", ranks: Sequence[int], dim: int) -> "Algorithm":
         """Return the algorithm for these members on a network, along its dimension ``dim`` if any.
 
         Algorithms that do not depend on members return themselves.

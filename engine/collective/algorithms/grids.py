@@ -25,7 +25,7 @@ class OnGrid(Algorithm):
 
     grid: Grid | None = None  # of the one that is registered, none
 
-    def on(self, block: Block) -> Algorithm:
+    def adapt_to_block(self, block: Block) -> Algorithm:
         """Return the algorithm for this grid."""
         return replace(self, grid=block) if isinstance(block, Grid) else self
 

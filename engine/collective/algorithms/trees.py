@@ -242,7 +242,7 @@ class Forest(Algorithm):
         """Whether the algorithm needs a network: yes, it packs trees into the graph."""
         return True
 
-    def among(self, network: Network, ranks: Sequence[int], dim: int) -> Algorithm:
+    def adapt_to_members(self, network: Network, ranks: Sequence[int], dim: int) -> Algorithm:
         """Return the algorithm for these members of a network."""
         return _Among(network, tuple(ranks), dim if network.sizes else None)
 
@@ -256,7 +256,7 @@ class Forest(Algorithm):
         raise self.cannot(kind)
 
     def rounds(self, kind: CollectiveKind, p: int, circle: bool) -> MemberRounds:
-        """Raise :class:`DimsweepError`: rounds need :meth:`among`."""
+        """Raise :class:`DimsweepError`: rounds need :meth:`adapt_to_members`."""
         if kind not in _KINDS:
             raise self.cannot(kind)
         raise DimsweepError(

@@ -82,7 +82,7 @@ class Task:
     seed: int
 
     def problem(self) -> Problem:
-        return Problem.of(self.network, self.workers, self.penalty, self.calibration)
+        return Problem.build(self.network, self.workers, self.penalty, self.calibration)
 
     def as_it_lies(self) -> list[NDArray[np.int64]]:
         return [contiguous(self.workers.slots(units)) for units in self.network.units]

@@ -45,7 +45,7 @@ class Workers:
             raise DimsweepError("what stays on a worker costs nothing", where="link_cost")
 
     @classmethod
-    def alike(cls, k: int) -> "Workers":
+    def build_equal(cls, k: int) -> "Workers":
         """``k`` workers of one speed, every two of them joined by a link of cost 1."""
         return cls((1.0,) * k, 1.0 - np.eye(k))
 
@@ -138,7 +138,7 @@ class Problem:
     workers: Workers
 
     @classmethod
-    def of(
+    def build(
         cls,
         network: TrainedNetwork,
         workers: Workers,

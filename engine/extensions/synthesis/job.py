@@ -100,7 +100,7 @@ class Job:
     rank_spread: float = 0.0
 
     @classmethod
-    def of(
+    def from_workload(
         cls, workload: Workload, sizes: Sequence[int], keys: Mapping[str, float], name: str
     ) -> "Job":
         """The job of a workload on dimensions of these sizes.

@@ -46,7 +46,7 @@ class Tree:
     failed: int = 0
 
     @classmethod
-    def of(cls, hosts: int, failed: int = 0) -> "Tree":
+    def build(cls, hosts: int, failed: int = 0) -> "Tree":
         """Of k-port switches: k^3 / 4 hosts; raises :class:`DimsweepError` for other numbers."""
         k = round((4 * hosts) ** (1 / 3))
         if k % 2 or k**3 != 4 * hosts or not hosts:

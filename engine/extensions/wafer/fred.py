@@ -103,7 +103,7 @@ def _flows(
             flows.setdefault(here, []).extend(Flow(*sides, what) for sides in ends)
         if own:
             ports = {number * leaf + lane for number, taken in own.items() for lane in taken}
-            flows.setdefault(L2, []).append(Flow.among(ports, f"{name} at {L2}"))
+            flows.setdefault(L2, []).append(Flow.from_ports(ports, f"{name} at {L2}"))
     return flows
 
 

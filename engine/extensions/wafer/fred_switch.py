@@ -25,7 +25,7 @@ class Flow:
     name: str = ""
 
     @classmethod
-    def among(cls, ports: Iterable[int], name: str = "") -> "Flow":
+    def from_ports(cls, ports: Iterable[int], name: str = "") -> "Flow":
         """The all-reduce of a group."""
         members = frozenset(ports)
         return cls(members, members, name or "{" + ", ".join(map(str, sorted(members))) + "}")
@@ -397,6 +397,6 @@ def _place(switch: FredSwitch, flows: Sequence[Flow]) -> Schedule:
     ]
     idle = sorted(set(range(switch.ports)) - set(order))
     to = {port: place for place, port in enumerate([*order, *idle])}
-    moved = [Flow.among((to[port] for port in flow.inputs), flow.name) for flow in flows]
+    moved = [Flow.from_ports((to[port] for port in flow.inputs), flow.name) for flow in flows]
     ports = tuple(to[port] for port in range(switch.ports))
     return Schedule((switch.route(moved),), ports=ports)

@@ -117,7 +117,7 @@ class Phases:
             return None
         phase = phases[number]
         line = self._line(group, phase.dim, rank)
-        of = phase.algorithm.among(self._network, line.ranks, phase.dim)
+        of = phase.algorithm.adapt_to_members(self._network, line.ranks, phase.dim)
         algorithm = algorithm_on_line(of, phase.kind, line.ranks, self._plan)
         return phase._replace(algorithm=algorithm), line
 
@@ -130,7 +130,7 @@ class Phases:
         kinds = s.phase_steps["kind"][entries["steps"]].tolist()
         algorithms, precedence = self._communication.algorithms, precedence_of(group)
         return tuple(
-            Phase(dim, kind, algorithms[dim].of(kind), n_bytes, size, precedence)
+            Phase(dim, kind, algorithms[dim].select_algorithm(kind), n_bytes, size, precedence)
             for (dim, n_bytes, size), kind in zip(
                 entries[["dim", "n_bytes", "size"]].tolist(),
                 map(CollectiveKind, kinds),

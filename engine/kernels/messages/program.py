@@ -214,7 +214,10 @@ def _check_one_dimension(program: Program) -> None:
     for form, group in used:
         record = s.forms[form]
         crossed = s.uses[record["use_start"] : record["use_end"]]["dim"].tolist()
-        chosen = [communication.algorithms[d].of(CollectiveKind(record["kind"])) for d in crossed]
+        chosen = [
+            communication.algorithms[d].select_algorithm(CollectiveKind(record["kind"]))
+            for d in crossed
+        ]
         names = [algorithm.name for algorithm in chosen if algorithm.by_network]
         if group and len(names) > 1:
             topology = communication.topology
@@ -367,9 +370,11 @@ def _count_collective_messages(
             (kind_of_all,) if fuses or kind_of_all is not CollectiveKind.ALL_REDUCE else halves
         ):
             p, circle = group.sizes[d], communication.closes_ring(group, d)
-            algorithm = communication.algorithms[d].of(kind)
+            algorithm = communication.algorithms[d].select_algorithm(kind)
             if network is not None:  # one line of as many that are not quite alike
-                algorithm = algorithm.among(network, members_along(group, 0, sizes, d), d)
+                algorithm = algorithm.adapt_to_members(
+                    network, members_along(group, 0, sizes, d), d
+                )
             of_line = algorithm.n_messages(kind, p, circle)
             total += group.n_members // p * of_line
     return total * int(record["chunks"])

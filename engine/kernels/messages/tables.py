@@ -455,7 +455,7 @@ def _list_line_plans(
     for line, number in _phases(program, names, lines):
         d, ranks, circle = lines.dims[line], lines.ranks[line], lines.circles[line]
         kind = CollectiveKind(number)
-        of = algorithms[d].of(kind).among(network, ranks, d)
+        of = algorithms[d].select_algorithm(kind).adapt_to_members(network, ranks, d)
         algorithm = algorithm_on_line(of, kind, ranks, interconnect)
         key = algorithm, kind, len(ranks), circle
         if key not in known:

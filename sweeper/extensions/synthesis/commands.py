@@ -40,7 +40,7 @@ def read_job(source: str, keys: Mapping[str, float] | None = None) -> Job:
     Raises :class:`DimsweepError` for what is wrong in them.
     """
     workload, sizes = read_workload(source)
-    return Job.of(workload, sizes, read_keys(source) if keys is None else keys, source)
+    return Job.from_workload(workload, sizes, read_keys(source) if keys is None else keys, source)
 
 
 def read_workload(source: str) -> tuple[Workload, tuple[int, ...]]:

@@ -124,7 +124,7 @@ def _experiment(folder: Path, line: _Line, where: str) -> Experiment | str:
         flows = _joined(flows)
     if len({flow[:2] for flow in flows}) < len(flows):
         return "messages of one connection that do not end with full packets at once"
-    tree = Tree.of(n, told.failed) if told.topo is None else _tree(folder / told.topo)
+    tree = Tree.build(n, told.failed) if told.topo is None else _tree(folder / told.topo)
     if tree.hosts != n:
         raise DimsweepError(f"{n} nodes, and {tree.hosts} of the topology", where=where)
     if (packets := sum(flow[2] for flow in flows) // _MSS) > _MOST_PACKETS:

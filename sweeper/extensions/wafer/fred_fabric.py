@@ -156,7 +156,7 @@ def routes() -> Point:
     for _ in range(tries):
         ports = draw.sample(range(20), 20)
         groups = _consecutive(draw.choice(sizes))
-        moved = [Flow.among(ports[i] for i in group.inputs) for group in groups]
+        moved = [Flow.from_ports(ports[i] for i in group.inputs) for group in groups]
         anywhere += _routes(switch, moved)
     return Shape(
         "routes through FRED_3(20)",
@@ -207,7 +207,7 @@ def _partitions(n: int, most: int) -> Iterator[list[int]]:
 
 def _consecutive(sizes: Sequence[int]) -> list[Flow]:
     ends = np.cumsum([0, *sizes]).tolist()
-    return [Flow.among(range(end, end + size)) for end, size in zip(ends, sizes, strict=False)]
+    return [Flow.from_ports(range(end, end + size)) for end, size in zip(ends, sizes, strict=False)]
 
 
 def _routes(switch: FredSwitch, flows: Sequence[Flow]) -> bool:

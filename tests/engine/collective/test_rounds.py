@@ -245,7 +245,7 @@ def test_the_switch_hears_and_tells_everyone(p: int) -> None:
 def test_an_algorithm_refuses_what_it_cannot_do() -> None:
     network = star([1e9] * 4)
     for known in KNOWN.values():
-        algorithm = known.on(Mesh2D(2, 2)).among(network, range(4), 0)
+        algorithm = known.adapt_to_block(Mesh2D(2, 2)).adapt_to_members(network, range(4), 0)
         for kind in CollectiveKind:
             for describe in (
                 lambda a=algorithm, k=kind: a.steps(k, Setting(Switch(), 4, 4, 1)),

@@ -237,7 +237,7 @@ def test_three_tiers_of_htsim_have_pods_and_bundles(tmp_path: Path) -> None:
             .replace("Radix_Up 4", "Radix_Up 2")
             # a fat tree of switches of 4 ports, which htsim makes of 16 hosts without a file
             .replace("Bundle 2", "Bundle 1"),
-            Tree.of(16),
+            Tree.build(16),
         ),
     ],
 )

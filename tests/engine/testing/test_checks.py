@@ -94,7 +94,7 @@ def test_steps_that_are_written_are_those_that_are_measured(
 def agrees(name: str, kind: CollectiveKind, setting: Setting) -> bool:
     """Whether there was something to compare: strands side by side are not measured, and where all
     of the bandwidth is granted nothing is relayed round a circle."""
-    algorithm = ALGORITHMS[name].on(setting.block)
+    algorithm = ALGORITHMS[name].adapt_to_block(setting.block)
     circle = setting.block.closes_ring(setting.n, setting.p, setting.stride)
     if circle and setting.policy is SubgroupBandwidth.FULL and kind is CollectiveKind.ALL_TO_ALL:
         return False

@@ -62,7 +62,7 @@ def test_an_assignment_is_as_cheap_as_any(slots: tuple[int, ...]) -> None:
 def test_the_objective_is_what_its_parts_say() -> None:
     """Error, kept weights and traffic, counted one by one from the definition."""
     network, penalty = dense((4, 4, 4)), Penalty(weights=0.3, traffic=0.7)
-    problem = Problem.of(network, UNLIKE, penalty)
+    problem = Problem.build(network, UNLIKE, penalty)
     rng = np.random.default_rng(3)
     places = [rng.permutation(4) for _ in range(3)]
     masks = [rng.random((4, 4)) < 0.6 for _ in range(2)]
@@ -82,7 +82,9 @@ def test_the_objective_is_what_its_parts_say() -> None:
 
 def test_pruning_is_the_best_there_is_for_given_places() -> None:
     """The proximal step against every mask of a layer."""
-    problem = Problem.of(dense((3, 4)), Workers.alike(2), Penalty(weights=0.3, traffic=0.4))
+    problem = Problem.build(
+        dense((3, 4)), Workers.build_equal(2), Penalty(weights=0.3, traffic=0.4)
+    )
     places = [np.array([0, 1, 1]), np.array([0, 1, 0, 1])]
     found = problem.objective(places, problem.prune(places))
     masks = (np.array(bits).reshape(4, 3) for bits in itertools.product((False, True), repeat=12))
@@ -92,7 +94,7 @@ def test_pruning_is_the_best_there_is_for_given_places() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_the_outputs_of_a_layer_are_placed_as_well_as_they_can_be(seed: int) -> None:
     """With a worker for each unit Munkres minimises the objective itself, not only a bound."""
-    problem = Problem.of(dense((4, 4), seed), UNLIKE, Penalty(traffic=1.0))
+    problem = Problem.build(dense((4, 4), seed), UNLIKE, Penalty(traffic=1.0))
     inputs, best = np.arange(4), []
     for outputs in all_places((1, 1, 1, 1)):
         places = [inputs, outputs]
@@ -107,8 +109,12 @@ def test_alternation_ends_near_the_best_there_is() -> None:
     """All places of a small layer; what is found from the best of two starts."""
     gaps = []
     for seed in range(6):
-        network, workers, penalty = dense((6, 6), seed), Workers.alike(2), Penalty(traffic=1.0)
-        problem = Problem.of(network, workers, penalty)
+        network, workers, penalty = (
+            dense((6, 6), seed),
+            Workers.build_equal(2),
+            Penalty(traffic=1.0),
+        )
+        problem = Problem.build(network, workers, penalty)
         every = itertools.product(all_places((3, 3)), repeat=2)
         best = min(problem.objective(places, problem.prune(places)) for places in every)
         found = restructure(network, workers, penalty).placement.objectives[-1]
@@ -117,11 +123,11 @@ def test_alternation_ends_near_the_best_there_is() -> None:
     assert np.mean(gaps) < 0.03
 
 
-@pytest.mark.parametrize("workers", [Workers.alike(3), Workers((1, 2, 3), 2 - 2 * np.eye(3))])
+@pytest.mark.parametrize("workers", [Workers.build_equal(3), Workers((1, 2, 3), 2 - 2 * np.eye(3))])
 def test_the_objective_never_rises(workers: Workers) -> None:
     for seed in range(4):
         penalty = Penalty(weights=0.2 * seed, traffic=0.5 + seed)
-        problem = Problem.of(dense((17, 24, 12, 9), seed), workers, penalty)
+        problem = Problem.build(dense((17, 24, 12, 9), seed), workers, penalty)
         start = [contiguous(workers.slots(n)) for n in problem.units]
         placement = alternate(problem, start)
         assert len(placement.objectives) > 1
@@ -136,7 +142,7 @@ def test_the_objective_never_rises(workers: Workers) -> None:
 @pytest.mark.parametrize(("sizes", "k"), [((64, 64, 64), 4), ((96, 64, 32), 8)])
 def test_blocks_that_were_shuffled_are_found_again(sizes: tuple[int, ...], k: int) -> None:
     rng = np.random.default_rng(k)
-    workers = Workers.alike(k)
+    workers = Workers.build_equal(k)
     at = [rng.permutation(contiguous(workers.slots(n))) for n in sizes]
     network = chain(
         [
@@ -181,7 +187,7 @@ def test_a_convolution_is_the_sum_over_its_windows() -> None:
 
 def test_channels_go_as_whole_images() -> None:
     """What is sent is counted in pixels, and what is computed in windows."""
-    naive = restructure(images(), Workers.alike(2), Penalty(), method="naive")
+    naive = restructure(images(), Workers.build_equal(2), Penalty(), method="naive")
     assert [int(naive.sent(n).sum()) for n in range(3)] == [2 * 49, 6 * 9, 8]
     assert naive.operations == 2 * (6 * 2 * 9 * 49 + 8 * 6 * 9 * 1 + 5 * 8)
 
@@ -189,7 +195,7 @@ def test_channels_go_as_whole_images() -> None:
 def test_samples_show_which_inputs_matter_and_mend_what_is_kept() -> None:
     rng = np.random.default_rng(5)
     samples = rng.standard_normal((400, 12)) * np.repeat([1.0, 0.1], 6)
-    network, workers, penalty = dense((12, 16, 4)), Workers.alike(2), Penalty(traffic=1.0)
+    network, workers, penalty = dense((12, 16, 4)), Workers.build_equal(2), Penalty(traffic=1.0)
 
     def error(network: TrainedNetwork) -> float:
         return float(((network.run(samples) - trained) ** 2).mean())
@@ -238,14 +244,14 @@ def test_a_faster_worker_holds_more() -> None:
         (lambda: Workers((0.0,), np.zeros((1, 1))), "speeds above 0"),
         (lambda: Workers((1.0, 1.0), np.ones((2, 2))), "stays on a worker"),
         (lambda: Penalty(traffic=-1.0), "traffic: -1.0 is no penalty"),
-        (lambda: restructure(dense((3, 2)), Workers.alike(5), Penalty()), "at most 3 units"),
+        (lambda: restructure(dense((3, 2)), Workers.build_equal(5), Penalty()), "at most 3 units"),
         (
-            lambda: restructure(dense((3, 2)), Workers.alike(2), Penalty(), method="dircet"),
+            lambda: restructure(dense((3, 2)), Workers.build_equal(2), Penalty(), method="dircet"),
             "did you mean 'direct'",
         ),
         (
             lambda: restructure(
-                dense((3, 2)), Workers.alike(2), Penalty(), calibration=np.ones((5, 4))
+                dense((3, 2)), Workers.build_equal(2), Penalty(), calibration=np.ones((5, 4))
             ),
             r"samples of shape \(4,\), not \(3,\)",
         ),

@@ -6,7 +6,7 @@ import pytest
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.extensions.uet_htsim import Tree
 
-TREES = [Tree.of(2), Tree.of(16), Tree.of(128), Tree(64, 16, 4, levels=2)]
+TREES = [Tree.build(2), Tree.build(16), Tree.build(128), Tree(64, 16, 4, levels=2)]
 
 
 @pytest.mark.parametrize("tree", TREES)
@@ -20,7 +20,7 @@ def test_ways_are_all_shortest_ones(tree: Tree) -> None:
 
 
 def test_links_fail_from_cores_down_to_the_first_upper_switch() -> None:
-    slow = [cable for cable in Tree.of(1024, failed=8).cables() if cable.slow]
+    slow = [cable for cable in Tree.build(1024, failed=8).cables() if cable.slow]
     first_upper, first_core = 1024 + 128, 1024 + 128 + 128
     assert {cable.to for cable in slow} == {first_upper}
     assert {cable.node for cable in slow} == {first_core + 8 * j for j in range(8)}
@@ -29,4 +29,4 @@ def test_links_fail_from_cores_down_to_the_first_upper_switch() -> None:
 @pytest.mark.parametrize("hosts", [0, 3, 27, 100])
 def test_other_numbers_of_hosts_are_refused(hosts: int) -> None:
     with pytest.raises(DimsweepError, match=f"{hosts} hosts are no fat tree"):
-        Tree.of(hosts)
+        Tree.build(hosts)

@@ -73,7 +73,7 @@ def integer_partitions(n: int, most: int) -> Iterator[list[int]]:
 
 def consecutive(sizes: Sequence[int]) -> list[Flow]:
     bounds = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
-    return [Flow.among(range(a, b)) for a, b in pairwise(bounds)]
+    return [Flow.from_ports(range(a, b)) for a, b in pairwise(bounds)]
 
 
 # --- the whole of small switches, and the twenty ports of the wafer -------------------------------
@@ -83,7 +83,7 @@ def consecutive(sizes: Sequence[int]) -> list[Flow]:
 def test_any_groups_of_a_small_switch_pass_at_once(ports: int) -> None:
     switch = FredSwitch(ports, 3)
     for groups in set_partitions(ports):
-        flows = [Flow.among(group) for group in groups]
+        flows = [Flow.from_ports(group) for group in groups]
         check_routes(switch, flows, switch.route(flows))
 
 
@@ -139,7 +139,7 @@ GROUPS = st.lists(st.integers(0, 19), min_size=20, max_size=20).map(
 def test_any_groups_of_twenty_ports_pass_in_the_end(
     groups: list[list[int]], remedy: Remedy
 ) -> None:
-    switch, flows = FredSwitch(20, 3), [Flow.among(group) for group in groups]
+    switch, flows = FredSwitch(20, 3), [Flow.from_ports(group) for group in groups]
     check_schedule(switch, flows, schedule(switch, flows, remedy))
 
 
@@ -151,7 +151,7 @@ def test_the_groups_of_a_parallel_plan_pass_at_once(degrees: tuple[int, int, int
     switch, (mp, pp, dp) = FredSwitch(20, 3), degrees
     for stride, size in ((1, mp), (mp, pp), (mp * pp, dp)):
         flows = [
-            Flow.among(range(first, first + stride * size, stride))
+            Flow.from_ports(range(first, first + stride * size, stride))
             for first in range(mp * pp * dp)
             if first // stride % size == 0
         ]
@@ -165,7 +165,7 @@ MEETING = [(0, 2, 4), (1, 6, 8), (3, 7, 10), (5, 9, 11)]
 
 
 def test_groups_that_all_meet_are_refused_by_name() -> None:
-    flows = [Flow.among(group) for group in MEETING]
+    flows = [Flow.from_ports(group) for group in MEETING]
     with pytest.raises(UnroutableError, match=r"4 flows .* 3 middle switches .*\{0, 2, 4\}"):
         FredSwitch(12, 3).route(flows)
     check_routes(FredSwitch(12, 4), flows, FredSwitch(12, 4).route(flows))
@@ -184,7 +184,7 @@ def test_groups_that_all_meet_are_refused_by_name() -> None:
 def test_a_remedy_is_counted(
     remedy: Remedy, rounds: int, serialised: int, decomposed: int, moves: bool
 ) -> None:
-    switch, flows = FredSwitch(12, 3), [Flow.among(group) for group in MEETING]
+    switch, flows = FredSwitch(12, 3), [Flow.from_ports(group) for group in MEETING]
     found = schedule(switch, flows, remedy)
     check_schedule(switch, flows, found)
     counts = len(found.rounds), len(found.serialised), len(found.decomposed), found.n_moved > 0
@@ -232,8 +232,8 @@ def test_a_senseless_switch_is_refused(ports: int, middles: int, what: str) -> N
 
 def test_a_group_larger_than_the_switch_is_refused_by_name() -> None:
     with pytest.raises(DimsweepError, match=r"\{18, 19, 20\} uses port 20 of a switch of 20"):
-        FredSwitch(20, 3).route([Flow.among(range(18, 21))])
+        FredSwitch(20, 3).route([Flow.from_ports(range(18, 21))])
     with pytest.raises(DimsweepError, match=r"\{0, 1\} and \{1, 2\} share port 1"):
-        FredSwitch(20, 3).route([Flow.among([0, 1]), Flow.among([1, 2])])
+        FredSwitch(20, 3).route([Flow.from_ports([0, 1]), Flow.from_ports([1, 2])])
     with pytest.raises(DimsweepError, match="has no inputs"):
-        FredSwitch(20, 3).route([Flow.among([])])
+        FredSwitch(20, 3).route([Flow.from_ports([])])

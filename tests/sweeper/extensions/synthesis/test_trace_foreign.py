@@ -77,7 +77,7 @@ def test_recorded_traces_of_astra_sim_are_written_again(tmp_path: Path) -> None:
     groups = golden_file(f"astra/D/{name}__F2S4_c4/comm_group.json")
     real = read_chakra_workload(tmp_path / "w", groups, (8,), name)
     keys = {"layers": 4, "tp": 2, "dp": 2, "pp": 2}
-    made = synthesise(learn([Job.of(real, (8,), keys, name)]), keys).workload
+    made = synthesise(learn([Job.from_workload(real, (8,), keys, name)]), keys).workload
     for mine, theirs in zip(made.graphs, real.graphs, strict=True):
         assert [each.after for each in mine] == [each.after for each in theirs]
     assert time_of(made, 8) == pytest.approx(time_of(real, 8), rel=1e-9)
