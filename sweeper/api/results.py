@@ -19,7 +19,7 @@ from dimsweep.sweeper.ledger.stored import load
 from dimsweep.sweeper.objective import TIME
 from dimsweep.sweeper.output import write_file
 from dimsweep.sweeper.questions.findings import read_report
-from dimsweep.sweeper.questions.what_if.findings import WhatIf, groups
+from dimsweep.sweeper.questions.what_if.findings import WhatIf, group_changes
 from dimsweep.sweeper.report.decisions import scenes
 from dimsweep.sweeper.report.naming import label
 from dimsweep.sweeper.report.report import Report
@@ -151,7 +151,7 @@ class Results:
         and after, the speed-up, in all and for each USD, and the error of a change that cannot be
         simulated.
         """
-        found = [(c, each) for c in self.report.found for own in groups(c) for each in own]
+        found = [(c, each) for c in self.report.found for own in group_changes(c) for each in own]
         return pd.DataFrame([_change(*each) for each in found], columns=_WHAT_IF)
 
     def plot(self, *charts: str) -> Plot:
@@ -186,7 +186,7 @@ class Results:
                 hint="use cells for the best of each, or report.decisions for the least loss",
                 code="mismatch",
             )
-        return decisions.best(0)
+        return decisions.best_cell(0)
 
     @classmethod
     def open(cls, one: "Self | str | Place") -> Self:
@@ -303,7 +303,7 @@ def compare(*studies: Results | str | Place) -> pd.DataFrame:
 
 
 def _surely(cell: CellSummary, best: CellSummary) -> float | None:
-    return best.surely(best.best, cell, cell.best)
+    return best.probability_better(best.best, cell, cell.best)
 
 
 def _names(records: Sequence[StudyRecord]) -> list[str]:

@@ -46,7 +46,7 @@ class Standing:
     @classmethod
     def from_rows(cls, name: str, study: StudyRecord, rows: pd.DataFrame | Stored) -> Self:
         """Return the standing of a study with ``rows``; what-ifs do not count as trials."""
-        seen = Overview.of(Rows.of(rows), study)
+        seen = Overview.from_rows(Rows.wrap(rows), study)
         every, column = seen.searched.values(), study.objectives[0].column
         searches = {
             one.cell.cell: Search(one.steps["trial"].tolist(), one.steps[column].tolist(), one.last)

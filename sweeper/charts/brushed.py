@@ -337,7 +337,7 @@ def draw_parallel(points: Points) -> tuple[str, UIElement] | None:
     lines = f"the best {n:,}{many} designs" if many else f"all {n:,} designs"
     decisions = points.report.decisions
     several = len(decisions.scenarios) > 1
-    which = f"the best one {decisions.first}," if several else "the best one"
+    which = f"the best one {decisions.first_scenario}," if several else "the best one"
     return f"{lines}, and {which} as a thick line; brush to follow some", chart
 
 

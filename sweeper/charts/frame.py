@@ -28,7 +28,7 @@ from bokeh.plotting import figure
 
 from dimsweep.sweeper.report.charts import Bars, Marks, RowChart
 from dimsweep.sweeper.report.colours import GREY
-from dimsweep.sweeper.report.naming import folded, folded_apart
+from dimsweep.sweeper.report.naming import fold_distinctly, folded
 from dimsweep.sweeper.report.summary import Floats
 
 # Tables and inputs are HTML of their own, which no variable of Bokeh's reaches.
@@ -149,7 +149,7 @@ def make_row_figure(names: Sequence[str], x: str, row: int = ROW, **options: Any
     The first one is on top; rows are at y = 0, 1, ....
     """
     low, high = -0.7, len(names) - 0.3
-    texts = folded_apart(names)
+    texts = fold_distinctly(names)
     lines = [text.count("\n") + 1 for text in texts]
     between = max((sum(pair) / 2 for pair in pairwise(lines)), default=1.0)
     row = max(row, int(_LINE * between) + 16)

@@ -26,7 +26,7 @@ from dimsweep.sweeper.report import naming, sentences
 from dimsweep.sweeper.report.charts import RegretMatrix
 from dimsweep.sweeper.report.colours import BLUE, GREY, WAITING, series_colour
 from dimsweep.sweeper.report.decisions import BASELINE, Decisions, Factors, factors
-from dimsweep.sweeper.report.naming import beside, folded
+from dimsweep.sweeper.report.naming import folded, name_change
 from dimsweep.sweeper.report.recheck import Comparison, agreement
 from dimsweep.sweeper.report.words import loss, ratios
 from dimsweep.sweeper.terminal import format_count
@@ -105,7 +105,7 @@ def _draw_matrix(matrix: RegretMatrix) -> figure:
     lines = [max(text.count("\n") + 1 for text in texts) for texts in (across, names)]
     height = 90 + _LINE * (lines[0] + 1) + max(44, _LINE * (lines[1] + 1)) * len(names)
     chart = plot(x, y, height, x_range=across, y_range=names[::-1])
-    # Its section scrolls on a narrow page, and no name goes over the one beside it.
+    # Its section scrolls on a narrow page, and no name goes over the one name_change it.
     pixels = [int(_LETTER * _longest(texts)) + 10 for texts in (across, names)]
     chart.min_width = _BESIDE + pixels[1] + max(_WIDE, pixels[0]) * len(across)
     places = [(w, n) for n in range(len(down)) for w in range(len(across))]
@@ -194,7 +194,7 @@ def draw_what_wins(points: Points) -> tuple[str, UIElement] | None:
 
 
 def _name(regions: Regions, winner: int) -> str:
-    return _ANSWER if not winner else beside(regions.designs[winner], regions.designs[0])
+    return _ANSWER if not winner else name_change(regions.designs[winner], regions.designs[0])
 
 
 def _squares(chart: figure, regions: Regions, winners: list[int], name: str, colour: str) -> None:
@@ -230,15 +230,15 @@ _MOST_RECHECKED = 8  # cells with different colours
 
 def draw_recheck(points: Points) -> tuple[str, UIElement] | None:
     """Draw the time by messages over the time by phases, of each rechecked design."""
-    cells = [s for s in points.report.found if Comparison.of(s).complete]
+    cells = [s for s in points.report.found if Comparison.from_cell(s).complete]
     if not cells:
         return None
-    first = Comparison.of(cells[0])
+    first = Comparison.from_cell(cells[0])
     factor, title = points.axis(first.measure)
     chart = plot(f"{title}, by phases", f"{title}, by {first.fidelity}s")
     ends, names = list[float](), naming.labels(cells)
     for i, cell in enumerate(cells[:_MOST_RECHECKED]):
-        comparison = Comparison.of(cell)
+        comparison = Comparison.from_cell(cell)
         pairs = [(r.phases, r.messages) for r in comparison.complete]
         x, y = ([factor * comparison.measure.value(pair[i]) for pair in pairs] for i in (0, 1))
         ranks = [str(recheck.rank) for recheck in comparison.complete]

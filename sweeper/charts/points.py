@@ -17,7 +17,7 @@ from dimsweep.sweeper.ledger.pieces import Places
 from dimsweep.sweeper.ledger.rows import BANDWIDTH, EXPOSED, WAITED
 from dimsweep.sweeper.objective import OBJECTIVES, TIME, Objective
 from dimsweep.sweeper.report import naming, words
-from dimsweep.sweeper.report.charts import RELATIVE_AXIS, least_losses, needs_own_scales
+from dimsweep.sweeper.report.charts import RELATIVE_AXIS, minimum_losses, needs_separate_scales
 from dimsweep.sweeper.report.colours import GREY, dimension_colour
 from dimsweep.sweeper.report.colours import WAITING as WAITS
 from dimsweep.sweeper.report.report import Report
@@ -137,7 +137,9 @@ class Points:
         """Return a cell's values of an objective as :meth:`shown_column` draws them."""
         if self.shown_column(objective) != RELATIVE:
             return self.axis(objective)[0] * values
-        return np.asarray(objective.loss(values) / least_losses(self.report.tried)[cell.cell.cell])
+        return np.asarray(
+            objective.loss(values) / minimum_losses(self.report.tried)[cell.cell.cell]
+        )
 
     def differs(self, name: str) -> bool:
         """Return whether the trials have several values of a column."""
@@ -180,9 +182,9 @@ class Points:
         for objective in self.report.study.objectives:
             self._add_measure(objective)
         first = self.report.study.objectives[0]
-        if needs_own_scales(self.report.tried):
+        if needs_separate_scales(self.report.tried):
             losses = first.loss(rows[first.column]) / rows["cell"].map(
-                least_losses(self.report.tried)
+                minimum_losses(self.report.tried)
             )
             self._add(RELATIVE, RELATIVE_AXIS, losses, "0,0.[0000]")
         self._add("trial", "trial", rows["trial"], "0")
@@ -249,7 +251,7 @@ def useful(report: Report, objective: Objective) -> tuple[float, float]:
 
 def useful_relative(report: Report) -> tuple[float, float]:
     """Return the range worth showing of an objective relative to the best of its scenario."""
-    objective, least = report.study.objectives[0], least_losses(report.tried)
+    objective, least = report.study.objectives[0], minimum_losses(report.tried)
     ends = [
         objective.loss(end) / least[cell.cell.cell]
         for cell in report.found
@@ -309,7 +311,7 @@ def ranked(report: Report, rows: pd.DataFrame) -> pd.DataFrame:
     """Return complete trials, sorted by their loss against the best of their scenario."""
     first, *others = report.study.objectives
     keys = [rows["cell"], rows["trial"], *(o.sign * rows[o.column] for o in reversed(others))]
-    keys.append(first.loss(rows[first.column]) / rows["cell"].map(least_losses(report.tried)))
+    keys.append(first.loss(rows[first.column]) / rows["cell"].map(minimum_losses(report.tried)))
     return rows.iloc[np.lexsort(keys)]
 
 
@@ -321,7 +323,7 @@ def drawn(report: Report, n_dims: int) -> Places:
     views = list(_views(report, n_dims))
     kept = [Kept(lambda rows: ranked(report, rows).head(_BEST)), Kept(_at_ends(splits))]
     kept += [Kept(_of_each(key)) for key in keys]
-    first, least = report.study.objectives[0], least_losses(report.tried)
+    first, least = report.study.objectives[0], minimum_losses(report.tried)
     for rows in report.seen.complete(columns):
         scaled = rows.assign(**{RELATIVE: first.loss(rows[first.column]) / rows["cell"].map(least)})
         for view in views:
@@ -388,8 +390,8 @@ def _views(report: Report, n_dims: int) -> Iterator[_View]:
         low, high = useful(report, objective)
         shown[objective.column] = low / factor, high / factor
     value = first.column
-    if needs_own_scales(cells):
-        value, least = RELATIVE, least_losses(cells)
+    if needs_separate_scales(cells):
+        value, least = RELATIVE, minimum_losses(cells)
         ends = [
             first.loss(end) / least[cell.cell.cell]
             for cell in cells

@@ -74,7 +74,7 @@ def draw_timeline(points: Points) -> tuple[str, UIElement] | None:
         draw_blocks(chart, source, _colour(result, track.name), shown, height="height")
     several = len(decisions.decisions) > 1
     where = f" ({decisions.name(decisions.ranking[0])})" if several else ""
-    where += f" {decisions.first}" if len(decisions.scenarios) > 1 else ""
+    where += f" {decisions.first_scenario}" if len(decisions.scenarios) > 1 else ""
     return (
         f"one iteration of the best design{where} at rank 0 and every equivalent rank; a bar's "
         "height is the busy share of that instant",

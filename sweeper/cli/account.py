@@ -70,7 +70,7 @@ def print_screen(
 def tables_of(result: Result, npu_price: float = 0.0) -> Iterator[Table]:
     """Yield the tables of an iteration: the summary first, then those that say anything."""
     yield Table("", ("", "", ""), list(_summary(result, npu_price)))
-    if len(classes := _told_apart(result)) > 1:
+    if len(classes := _distinct_classes(result)) > 1:
         yield _classes(result, classes)
     yield _dimensions(result)
     if result.breakdown.path is not None and result.breakdown.per_bandwidth is not None:
@@ -107,7 +107,7 @@ def plain(result: Result) -> dict[str, Any]:
             name: _seconds(dict(zip(result.program.names.dims, by_dim.tolist(), strict=True)))
             for name, by_dim in result.path_account.communication.items()
         }
-    if (least := _least(result)) is not None:
+    if (least := _bound_by_cuts(result)) is not None:
         found["cut_bound_s"] = least.picoseconds / units.PICOSECONDS
         found["cut_bound_by"] = least.reason
     found["classes"] = [
@@ -138,14 +138,16 @@ def _summary(result: Result, npu_price: float) -> Iterator[tuple[str, str, str]]
     share = "100.0%" if result.time_ps else ""
     yield "iteration", time, share
     lines = (
-        _last_rank(result) if result.path_account is None else _along(result, result.path_account)
+        _list_rank_parts(result)
+        if result.path_account is None
+        else _list_path_parts(result, result.path_account)
     )
     for name, picoseconds in lines:
         share = f"{picoseconds / result.time_ps:.1%}" if result.time_ps else ""
         yield name, units.format_time(picoseconds), share
     if (bubble := _bubble(result)) is not None:
         yield "pipeline bubble, mean of ranks", units.format_time(bubble), _share(result, bubble)
-    if (least := _least(result)) is not None:
+    if (least := _bound_by_cuts(result)) is not None:
         share = f"{least.picoseconds / result.time_ps:.1%}" if result.time_ps else ""
         yield "no algorithm or route takes less than", units.format_time(least.picoseconds), share
         yield f"  {least.reason}", "", ""
@@ -184,7 +186,7 @@ def _bubble(result: Result) -> float | None:
     return total / sum(cls.ranks for cls in classes)
 
 
-def _least(result: Result) -> CutTime | None:
+def _bound_by_cuts(result: Result) -> CutTime | None:
     """Return the bound by the cuts of a graph; dimensions have better bounds."""
     run = result.run
     if not isinstance(run, MessageRun) or result.program.communication.network.graph is None:
@@ -192,7 +194,7 @@ def _least(result: Result) -> CutTime | None:
     return time_by_cuts(result.program, run.network)
 
 
-def _along(result: Result, along: PathAccount) -> Iterator[tuple[str, float]]:
+def _list_path_parts(result: Result, along: PathAccount) -> Iterator[tuple[str, float]]:
     """Yield the critical path: picoseconds that add up to the iteration."""
     for name, picoseconds in along.compute.items():
         yield f"  {_BOUND.get(name, name)}", picoseconds
@@ -203,9 +205,9 @@ def _along(result: Result, along: PathAccount) -> Iterator[tuple[str, float]]:
             yield from ((f"    {name}", time) for name, time in found.items() if time)
 
 
-def _last_rank(result: Result) -> Iterator[tuple[str, float]]:
+def _list_rank_parts(result: Result) -> Iterator[tuple[str, float]]:
     """Yield the times of the ranks that finish last, if no critical path is known."""
-    of = f" of {last}" if (last := _last(result)) else ""
+    of = f" of {last}" if (last := _name_last_rank(result)) else ""
     yield f"  compute{of}", float(result.breakdown.compute[0])
     yield f"  exposed communication{of}", float(result.breakdown.exposed[0])
     for name, seconds in result.exposed_by_collective.items():
@@ -217,9 +219,9 @@ def _last_rank(result: Result) -> Iterator[tuple[str, float]]:
         yield f"    {what}", result.exposed_by_dim["waiting"] * units.PICOSECONDS
 
 
-def _last(result: Result) -> str:
+def _name_last_rank(result: Result) -> str:
     """Name the rank that finishes last, whose figures are shown; "" if all ranks are alike."""
-    if len(_told_apart(result)) == 1:
+    if len(_distinct_classes(result)) == 1:
         return ""
     return f"rank {result.classes[result.last_class].first}, the last"
 
@@ -241,7 +243,7 @@ def _classes(result: Result, classes: Sequence[ClassAccount]) -> Table:
     return shortened(columns, rows, len(classes))
 
 
-def _told_apart(result: Result) -> list[ClassAccount]:
+def _distinct_classes(result: Result) -> list[ClassAccount]:
     """The classes, those with the same account as one: first those through which most of the
     critical path leads, or those that finish last."""
     ends = result.run.measures.end[0].tolist()
@@ -268,7 +270,7 @@ def _remedies(result: Result, plan: InterconnectPlan) -> Iterator[tuple[str, str
 
 def _dimensions(result: Result) -> Table:
     """Return the traffic of each dimension, and its exposed communication."""
-    row, names, last = result.breakdown, result.program.names.dims, _last(result)
+    row, names, last = result.breakdown, result.program.names.dims, _name_last_rank(result)
     columns = [
         Column("dimension", lambda d: names[d]),
         Column("bandwidth", lambda d: units.format_bandwidth(result.bandwidth_by_dim[names[d]])),

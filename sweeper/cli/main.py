@@ -112,7 +112,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         return 2
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "dimsweep"
-        return _tell(f"{error.format_message()}{_as_key(error)}\n  see: {command} --help")
+        return _print_error(f"{error.format_message()}{_as_key(error)}\n  see: {command} --help")
     except click.Abort:
         click.echo("stopped", err=True)
         return 130
@@ -122,12 +122,12 @@ def _run(arguments: Sequence[str] | None) -> int:
         from dimsweep.engine import DimsweepError
 
         if isinstance(error, OSError) and error.strerror:
-            return _tell(f"{error.filename or 'a file'}: {error.strerror}")
+            return _print_error(f"{error.filename or 'a file'}: {error.strerror}")
         if isinstance(error, DimsweepError):
-            return _tell(str(error))
+            return _print_error(str(error))
         if isinstance(error, MemoryError):
-            return _tell(f"there is not enough memory: {error}".rstrip(": "))
-        return _tell_defect(error)
+            return _print_error(f"there is not enough memory: {error}".rstrip(": "))
+        return _print_defect(error)
 
 
 def _as_key(error: click.UsageError) -> str:
@@ -139,19 +139,19 @@ def _as_key(error: click.UsageError) -> str:
     return f" Did you mean {name}={keys[name]}?" if name in keys else ""
 
 
-def _tell(message: str) -> int:
+def _print_error(message: str) -> int:
     click.echo(f"error: {message}", err=True)
     return 1
 
 
-def _tell_defect(error: Exception) -> int:
+def _print_defect(error: Exception) -> int:
     from dimsweep.sweeper.plugins import find_plugin_error
     from dimsweep.sweeper.versions import describe_versions
 
     traceback.print_exception(error)
     if of_plugin := find_plugin_error(error):
-        return _tell(str(of_plugin))
-    _tell(
+        return _print_error(str(of_plugin))
+    _print_error(
         "this is a defect of dimsweep or of a library that it uses, not of your input; please "
         f"report it with the lines above and: {describe_versions()}"
     )

@@ -96,9 +96,9 @@ class Watch:
             f"{format_count(progress.workers, 'worker')}{nodes} {min(busy, 1.0):.0%} busy",
             *(f"{n:,} {what}" for what, n in counts.items() if n > 0),
         ]
-        return ", ".join(parts) + self._best(progress)
+        return ", ".join(parts) + self._format_best(progress)
 
-    def _best(self, progress: loop.Progress) -> str:
+    def _format_best(self, progress: loop.Progress) -> str:
         """Describe the best value of the latest search that has one."""
         if not progress.best:
             return ""

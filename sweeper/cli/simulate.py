@@ -102,7 +102,7 @@ def simulate(
         if not (full or as_json):
             warnings = _fit_warnings(warnings, console.width)
         print_warnings(warnings, console)
-        with showing_progress(_what_takes_time(config), console):
+        with showing_progress(_name_slow_step(config), console):
             result = simulated(config, program, record=config.timeline is not None)
             jobs = AloneRunners.from_config(config).times(result.run.measures.end[0])
     title = f"{config.workload.name} on {result.program.cluster.topology.name}"
@@ -145,7 +145,7 @@ def _fit_warnings(warnings: Sequence[str], width: int) -> list[str]:
     return [*found, f"{format_count(others, 'other warning')}: see --full"] if others else found
 
 
-def _what_takes_time(config: "Config") -> str:
+def _name_slow_step(config: "Config") -> str:
     from dimsweep.engine import is_compiled
 
     is_there = is_compiled(config.fidelity, config.network.packets.transport)

@@ -134,7 +134,7 @@ def design_of_answer(report: Report) -> Design | None:
     if row.name != cell.best.name:  # of two objectives the trade-off that is advised
         name = f"{describe.noun(cell)} within 1% of the {name}"
     if len({_built(*each) for each in report.chosen}) > 1:
-        name = f"{name} {decisions.first}"
+        name = f"{name} {decisions.first_scenario}"
     several = len(decisions.decisions) > 1
     return design_of(cell, row, name, decisions.decisions[decisions.ranking[0]] if several else {})
 

@@ -115,7 +115,7 @@ def print_report(report: Report, console: Console) -> None:
         console.print(Text(report.proof))
     if report.ties:
         console.print(Text(f"{report.ties[0].upper()}{report.ties[1:]}"))
-    if changes := "; ".join(filter(None, report.what_changes)):
+    if changes := "; ".join(filter(None, report.answer_changes)):
         console.print(Text(f"What would change the answer: {changes}"))
     console.print(Text(f"study {study.name}: {report.effort}", style="dim"))
     if study.note:

@@ -95,7 +95,7 @@ def optuna_study(
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     columns = [objective.column for objective in cell.objectives]
     columns += ["trial", "state", *cell.design, *_ATTRIBUTES]
-    rows = pd.concat(list(cell.trials.every(columns))).sort_values("trial")
+    rows = pd.concat(list(cell.trials.all_trials(columns))).sort_values("trial")
     rows = rows[rows["state"].isin([COMPLETE, *BROKEN])]
     distributions = {key: _distribution(rows[key]) for key in cell.design}
     study = optuna.create_study(

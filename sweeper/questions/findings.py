@@ -41,7 +41,7 @@ def build_report(rows: pd.DataFrame | Stored | Rows, study: StudyRecord) -> Repo
     DimsweepError
         If no trial is complete.
     """
-    return next(each for each in REPORTS if each.asks(study)).of(rows, study)
+    return next(each for each in REPORTS if each.asks(study)).from_rows(rows, study)
 
 
 def read_report(folder: Place) -> Report:
@@ -91,7 +91,7 @@ OF_CELL: tuple[Section[CellSummary], ...] = (
 #: The sections of one cell that are too long for a terminal.
 DETAILS: tuple[Section[CellSummary], ...] = (
     Section("provisioned", sections.tabulate_provisioned),
-    Section("whole-front", sections.tabulate_whole_front),
+    Section("whole-front", sections.tabulate_full_front),
 )
 SECTION_NAMES = tuple(
     dict.fromkeys(each.name for group in (OF_STUDY, OF_CELL, DETAILS) for each in group)

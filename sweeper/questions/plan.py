@@ -18,7 +18,7 @@ from dimsweep.sweeper.questions.portfolio.networks import SharedNetworksQuestion
 from dimsweep.sweeper.questions.portfolio.split import SplitPortfolioQuestion
 from dimsweep.sweeper.questions.split.grid import MAX_CHECKED_CELLS
 from dimsweep.sweeper.questions.split.search import CellsQuestion
-from dimsweep.sweeper.questions.what_if.search import WhatIfQuestion, check_what_ifs
+from dimsweep.sweeper.questions.what_if.search import WhatIfQuestion, check_changes
 from dimsweep.sweeper.run.loop import AnswerQuestion, StudyPlan
 from dimsweep.sweeper.search import learns_from_slopes
 from dimsweep.sweeper.space.space import check_values
@@ -55,7 +55,7 @@ def plan_study(composed: ComposedConfig) -> StudyPlan:
     baselines, no_baselines = _separate(map(today.plan, _cells_to_check(today)))
     cells = [each.plan for each in planned]
     with composed.adding_sources():
-        check_what_ifs(config, cells)
+        check_changes(config, cells)
         check_values(cells[0].config)
         works = [(each.record, each.plan.config.workload) for each in (*planned, *baselines)]
         check_work(config, roles, works)

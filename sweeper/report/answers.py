@@ -43,11 +43,11 @@ def answers(report: Report) -> list[Answer]:
     decisions = report.decisions
     cells = decisions.chosen()
     # Of several scenarios the one of which the search says least.
-    least_sure = max(cells, key=_unsure)
+    least_sure = max(cells, key=_uncertainty)
     one = report.one_for_all
     built = _build(report, decisions) if one is None else _build_shared(one, *report.chosen[0])
     found = [built, _search(report, least_sure), _model(report), _cost(report)]
-    changes, then = report.what_changes
+    changes, then = report.answer_changes
     if changes:
         found.append(Answer("What would change the answer", changes, then))
     # Who asks for a plan has the machine, and buys nothing.
@@ -60,7 +60,7 @@ def answers(report: Report) -> list[Answer]:
     return found
 
 
-def _unsure(cell: CellSummary) -> float:
+def _uncertainty(cell: CellSummary) -> float:
     """By how much the best of a cell could be missed by the design that the answer names; without
     end where nothing is proven."""
     if cell.n_designs is not None:
@@ -84,7 +84,7 @@ def _build(report: Report, decisions: Decisions) -> Answer:
     if len(cell.objectives) > 1:
         trade_off = report.trade_off
     rest = join(
-        "" if told else f"{on_network}{_over(cell)}",
+        "" if told else f"{on_network}{_name_dimensions(cell)}",
         " and ".join(each.claim(each.value(row)) for each in cell.objectives),
         "" if gain is None else f"{gain}{_describe_baseline(cell)}",
         trade_off,
@@ -102,10 +102,10 @@ def _describe_baseline(cell: CellSummary) -> str:
 
 def _runner_up(decisions: Decisions, cell: CellSummary) -> str:
     """Describe the next decision; of a single decision the next values of the searched keys."""
-    found = decisions.behind(0)
+    found = decisions.runner_up(0)
     if found is not None:
         next_cell = decisions.cells[found[0], 0]
-        name = decisions.beside(found[0], decisions.order(0)[0])
+        name = decisions.name_change(found[0], decisions.order(0)[0])
         behind = describe.behind_best(found[1], next_cell, next_cell.named)
         return sentences.RUNNER_UP(name=name, behind=behind)
     other = cell.runner_up
@@ -117,7 +117,7 @@ def _runner_up(decisions: Decisions, cell: CellSummary) -> str:
     return sentences.RUNNER_UP(name=naming.searched(cell, other), behind=behind)
 
 
-def _over(cell: CellSummary) -> str:
+def _name_dimensions(cell: CellSummary) -> str:
     dims = ", ".join(name.split(": ", 1)[-1] for name in cell.dims)
     return sentences.OVER_DIMENSIONS(dims=dims)
 
@@ -126,7 +126,7 @@ def _split(cell: CellSummary, row: pd.Series) -> str:
     return f"{', '.join(map(words.gbps, cell.split(row)))} GB/s"
 
 
-def _listed(texts: Sequence[str]) -> list[str]:
+def _shorten_list(texts: Sequence[str]) -> list[str]:
     """Return the first texts, and the number of the others."""
     more = len(texts) - _LISTED
     return [*texts[:_LISTED], *([sentences.MORE_IN_TABLE(n=more)] if more > 0 else [])]
@@ -134,8 +134,10 @@ def _listed(texts: Sequence[str]) -> list[str]:
 
 def _build_shared(one: SharedDesign, cell: CellSummary, row: pd.Series) -> Answer:
     if builds := one.describe_builds():
-        return Answer("What to build", one.split, join(*_listed(builds)))
-    return Answer("What to build", _split(cell, row), sentences.ONE_FOR_ALL(over=_over(cell)))
+        return Answer("What to build", one.split, join(*_shorten_list(builds)))
+    return Answer(
+        "What to build", _split(cell, row), sentences.ONE_FOR_ALL(over=_name_dimensions(cell))
+    )
 
 
 def _build_for_all(asked: str, report: Report, decisions: Decisions) -> Answer:
@@ -146,13 +148,13 @@ def _build_for_all(asked: str, report: Report, decisions: Decisions) -> Answer:
         join(naming.searched(cell, row), _split(cell, row) if cell.split_varies else "")
         for cell, row in report.chosen
     ]
-    differ, worst = len(set(designs)) > 1, float(decisions.worst[best])
+    differ, worst = len(set(designs)) > 1, float(decisions.worst_regrets[best])
     if worst >= LEVEL:
         lost = sentences.BEHIND_EACH(loss=describe_loss(decisions, best))
     elif worst > 0:
         lost = sentences.AS_GOOD_EACH()
     else:
-        lost = sentences.MOST_EACH(most=describe.most(first))
+        lost = sentences.MOST_EACH(most=describe.superlative(first))
     each = [
         f"{decisions.scene(s)}: {design}"
         for s, design in zip(decisions.places, designs, strict=True)
@@ -161,7 +163,9 @@ def _build_for_all(asked: str, report: Report, decisions: Decisions) -> Answer:
     return Answer(
         asked,
         name or (plural_name if differ else designs[0]),
-        join(lost if name and math.isfinite(worst) else "", *(_listed(each) if differ else ())),
+        join(
+            lost if name and math.isfinite(worst) else "", *(_shorten_list(each) if differ else ())
+        ),
     )
 
 
@@ -186,7 +190,7 @@ def _search(report: Report, cell: CellSummary) -> Answer:
     else:
         short = sentences.BEST_OF_TRIALS(trials=format_count(cell.trials.n_complete, "trial"))
         rest = sentences.NO_BOUND()
-    again, where = agreement(Comparison.of(cell)) if cell.rechecked else "", ""
+    again, where = agreement(Comparison.from_cell(cell)) if cell.rechecked else "", ""
     if len(report.chosen) > 1:
         decisions = report.decisions
         place = next(s for (_, s), each in decisions.cells.items() if each is cell)
@@ -199,7 +203,7 @@ def _model(report: Report) -> Answer:
     """Say how far the model is from measurements, by the chosen design with the least evidence."""
     every = [(cell.evidence_of(row), row["time_s"]) for cell, row in report.chosen]
     found, time = min(every, key=lambda each: -each[0].width)
-    sure = _differences(*report.chosen[0]) if len(report.chosen) == 1 else ()
+    sure = _compare_with_others(*report.chosen[0]) if len(report.chosen) == 1 else ()
     if found.band is None:
         return Answer(_MODEL, UNCOVERED, join(found.reason, *sure))
     short = sentences.EXPECT(interval=found.expected(time))
@@ -207,7 +211,7 @@ def _model(report: Report) -> Answer:
     return Answer(_MODEL, short, join(basis, *sure))
 
 
-def _differences(cell: CellSummary, row: pd.Series) -> Iterator[str]:
+def _compare_with_others(cell: CellSummary, row: pd.Series) -> Iterator[str]:
     """How sure it is that the design of the answer is faster than others: two designs share most
     of the model's error."""
     others = [("the runner-up", cell.runner_up)]
@@ -215,7 +219,7 @@ def _differences(cell: CellSummary, row: pd.Series) -> Iterator[str]:
     for name, other in others:
         if other is None or other["time_s"] == row["time_s"]:
             continue
-        sure = cell.surely(row, cell, other)
+        sure = cell.probability_better(row, cell, other)
         if sure is not None:
             gain = other["time_s"] / row["time_s"] - 1
             how = "faster" if gain > 0 else "slower"
@@ -235,12 +239,12 @@ def _cost(report: Report) -> Answer:
     if len(priced) == 1:
         value = words.per_million_usd(row[PERF_PER_COST.column])
         efficiency = sentences.EFFICIENCY(value=value)
-    left = _left([cell for cell, _ in priced], costs[-1])
+    left = _describe_remaining([cell for cell, _ in priced], costs[-1])
     rest = join(words.cost_of(first.npu_price), npus, left, efficiency)
     return Answer("What it costs", " to ".join(ends), rest)
 
 
-def _left(cells: list[CellSummary], cost: float) -> str:
+def _describe_remaining(cells: list[CellSummary], cost: float) -> str:
     """Return what the most expensive design leaves of the budget."""
     stored = [cell.study.config_of(cell.cell) for cell in cells]
     asked = {each.get("space", {}).get("bandwidth", {}).get("cost") for each in stored}

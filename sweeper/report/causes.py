@@ -61,14 +61,14 @@ class _Causes:
 
     def add(self, error: str, times: int, first: tuple[int, ...]) -> None:
         """So many trials failed with an error, the ``first`` of them that one."""
-        pieces, kinds, values = _taken_apart(error)
+        pieces, kinds, values = _split_numbers(error)
         form = (*pieces, *kinds)
         if form not in self._found:
             self._found[form] = _Cause(pieces, kinds, first, values, values)
         self._found[form].add(values, times, first)
 
     @property
-    def told(self) -> list[tuple[str, int]]:
+    def counts(self) -> list[tuple[str, int]]:
         ordered = sorted(self._found.values(), key=lambda cause: (-cause.count, cause.first))
         return [(str(cause), cause.count) for cause in ordered]
 
@@ -79,7 +79,7 @@ def causes(errors: Iterable[str]) -> list[tuple[str, int]]:
     found = _Causes()
     for i, error in enumerate(errors):
         found.add(error, 1, (i,))
-    return found.told
+    return found.counts
 
 
 def frequent_errors(failed: Iterable[pd.DataFrame]) -> list[tuple[str, int]]:
@@ -96,10 +96,12 @@ def frequent_errors(failed: Iterable[pd.DataFrame]) -> list[tuple[str, int]]:
             errors[firsts.index], firsts["cell"].tolist(), firsts["trial"].tolist(), strict=True
         ):
             found.add(error, int(times[error]), tuple(first))
-    return found.told
+    return found.counts
 
 
-def _taken_apart(error: str) -> tuple[list[str], list[units.Unit | None], list[tuple[float, str]]]:
+def _split_numbers(
+    error: str,
+) -> tuple[list[str], list[units.Unit | None], list[tuple[float, str]]]:
     """A message's pieces, the kinds of the numbers between them, and these with their texts."""
     pieces, kinds, values, end = list[str](), list[units.Unit | None](), [], 0
     for match in _NUMBER.finditer(error):

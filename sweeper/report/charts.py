@@ -20,7 +20,7 @@ RELATIVE_AXIS = "times as bad as the best of the scenario"
 _UNEVEN = 5.0  # factor between the best values of scenarios that share no axis
 
 
-def least_losses(cells: Sequence[CellSummary]) -> dict[int, float]:
+def minimum_losses(cells: Sequence[CellSummary]) -> dict[int, float]:
     """Return the least loss in the scenario of each cell, by the cell's number; 1 where it is 0."""
     scenes = {c.cell.cell: tuple(c.study.scenario(c.cell.coordinates).items()) for c in cells}
     least = dict[object, float]()
@@ -30,9 +30,9 @@ def least_losses(cells: Sequence[CellSummary]) -> dict[int, float]:
     return {number: least[scene] or 1.0 for number, scene in scenes.items()}
 
 
-def needs_own_scales(cells: Sequence[CellSummary]) -> bool:
+def needs_separate_scales(cells: Sequence[CellSummary]) -> bool:
     """Return whether the best values of scenarios differ too much for one axis."""
-    least = least_losses(cells).values()
+    least = minimum_losses(cells).values()
     return max(least) > _UNEVEN * min(least)
 
 
@@ -123,8 +123,8 @@ def chart_values(
     relative to the best of each."""
     factor, title = axis
     found = [cell for cell in cells if cell is not None]
-    objective, least = found[0].objective, least_losses(found)
-    is_relative = needs_own_scales(found)
+    objective, least = found[0].objective, minimum_losses(found)
+    is_relative = needs_separate_scales(found)
 
     def scale(cell: CellSummary, value: float | None) -> float | None:
         if value is None or not is_relative:

@@ -49,7 +49,7 @@ class Decisions:
     is_weighted: bool = False
 
     @classmethod
-    def of(
+    def from_cells(
         cls,
         study: StudyRecord,
         found: Sequence[CellSummary],
@@ -94,16 +94,16 @@ class Decisions:
         """Name a decision in a sentence."""
         return naming.coordinates_of(self.decisions[decision])
 
-    def beside(self, decision: int, other: int) -> str:
+    def name_change(self, decision: int, other: int) -> str:
         """Name a decision in a sentence that has named the ``other`` one."""
-        return naming.beside(self.decisions[decision], self.decisions[other])
+        return naming.name_change(self.decisions[decision], self.decisions[other])
 
     def scene(self, scenario: int) -> str:
         """Name a scenario in a sentence."""
         return naming.coordinates_of(self.scenarios[scenario])
 
     @property
-    def first(self) -> str:
+    def first_scenario(self) -> str:
         """What is said of something that is told of the first scenario of the answer alone."""
         return FIRST_OF(scenario=self.scene(self.places[0]), scenarios=self.count)
 
@@ -115,7 +115,7 @@ class Decisions:
         noun = _NOUNS.get(varied.pop(), "scenarios") if len(varied) == 1 else "scenarios"
         return f"{len(self.scenarios)} {noun}"
 
-    def best(self, scenario: int) -> CellSummary:
+    def best_cell(self, scenario: int) -> CellSummary:
         """Return the cell of a scenario's best decision."""
         return self.cells[self.order(scenario)[0], scenario]
 
@@ -125,7 +125,7 @@ class Decisions:
         ranked = np.argsort(losses, kind="stable")
         return ranked[~np.isnan(losses[ranked])].tolist()
 
-    def behind(self, scenario: int) -> tuple[int, float] | None:
+    def runner_up(self, scenario: int) -> tuple[int, float] | None:
         """The runner-up of a scenario and by what share it is worse; None without one.
 
         A distance of two designs, which share most of the model's error: how far the model itself
@@ -150,12 +150,12 @@ class Decisions:
         return np.where(np.isnan(self.losses), np.inf, self.regrets)[:, counts]
 
     @cached_property
-    def worst(self) -> Floats:
+    def worst_regrets(self) -> Floats:
         """(D,) the largest regret of a decision; without end where it does not run everywhere."""
         return self._counted.max(axis=1)
 
     @cached_property
-    def mean(self) -> Floats:
+    def mean_regrets(self) -> Floats:
         """(D,) the mean regret of a decision, each scenario counting by its share."""
         return np.asarray(self._counted @ self.share[self.share > 0])
 
@@ -164,7 +164,11 @@ class Decisions:
         """The decisions by what they lose over all scenarios: the worst regret, then the mean; of
         scenarios with weights the mean, then the worst."""
         runs = np.isfinite(self._counted).sum(axis=1)
-        then, first = (self.worst, self.mean) if self.is_weighted else (self.mean, self.worst)
+        then, first = (
+            (self.worst_regrets, self.mean_regrets)
+            if self.is_weighted
+            else (self.mean_regrets, self.worst_regrets)
+        )
         return np.lexsort((then, first, -runs)).tolist()
 
     def worst_scene(self, decision: int) -> str:
@@ -261,13 +265,13 @@ def factors(decisions: Decisions) -> list[Factors]:
     """The factors of a study: of each decision against the baseline, or, without one, of the second
     value of each two-valued decision against its first."""
     if any(c.reference and c.reference.is_common for c in decisions.cells.values()):
-        return _against_baseline(decisions)
+        return _compare_with_baseline(decisions)
     axes = list(decisions.decisions[0])
-    found = [_of_axis(decisions, axis) for axis in axes]
+    found = [_compare_values(decisions, axis) for axis in axes]
     return [each for each in found if each is not None]
 
 
-def _against_baseline(decisions: Decisions) -> list[Factors]:
+def _compare_with_baseline(decisions: Decisions) -> list[Factors]:
     found = []
     for d in decisions.ranking:
         pairs = [
@@ -285,7 +289,7 @@ def _against_baseline(decisions: Decisions) -> list[Factors]:
     return found
 
 
-def _of_axis(decisions: Decisions, axis: str) -> Factors | None:
+def _compare_values(decisions: Decisions, axis: str) -> Factors | None:
     """The second of an axis' two values against the first; None if it has others, or no pair."""
     values = list(dict.fromkeys(each[axis] for each in decisions.decisions))
     if len(values) != 2:
@@ -333,15 +337,15 @@ def scenes(studies: Sequence[StudyRecord]) -> list[dict[int, str]]:
     }
     cells = {(i, cell.cell): cell for i, study in enumerate(studies) for cell in study.cells}
     labels = {place: cells[place].workload for place in assumed}
-    for place in _of_unlike_work(studies, cells, assumed):
+    for place in _find_unequal_work(studies, cells, assumed):
         assumed[place] |= {"iteration": cells[place].work or ""}
     for name in dict.fromkeys(labels.values()):
         alike = {place: assumed[place] for place, own in labels.items() if own == name}
-        labels |= _told_apart(name, alike)
+        labels |= _label_cells(name, alike)
     return [{cell.cell: labels[i, cell.cell] for cell in s.cells} for i, s in enumerate(studies)]
 
 
-def _of_unlike_work(
+def _find_unequal_work(
     studies: Sequence[StudyRecord],
     cells: Mapping[tuple[int, int], CellRecord],
     assumed: Mapping[tuple[int, int], dict[str, str]],
@@ -376,7 +380,7 @@ def _assumed(
     return own
 
 
-def _told_apart(
+def _label_cells(
     name: str, assumed: Mapping[tuple[int, int], dict[str, str]]
 ) -> dict[tuple[int, int], str]:
     """Labels of cells of one workload: its name, and what they assume differently."""

@@ -20,8 +20,8 @@ from dimsweep.sweeper.report import sentences
 from dimsweep.sweeper.report.summary import CellSummary
 from dimsweep.sweeper.report.words import (
     NOTICEABLE,
-    behind,
     fine_percent,
+    format_behind,
     known_merits,
     percent,
     ratio,
@@ -43,7 +43,7 @@ def best_name(summary: CellSummary) -> str:
     return f"{'advised' if len(summary.objectives) > 1 else 'best'} {noun(summary)}"
 
 
-def most(summary: CellSummary) -> str:
+def superlative(summary: CellSummary) -> str:
     """What the best is: fastest; of two objectives, as the answer names it, to within 1%; without
     NPUs where these are in no price."""
     alone = summary.objective.name in _OF_PRICES and not summary.npu_price
@@ -88,10 +88,10 @@ def behind_best(share: float, summary: CellSummary, row: pd.Series) -> str:
     """How far a ``row`` of a cell is behind the best; of two objectives in the first, with its
     values in both."""
     if len(summary.objectives) == 1:
-        return behind(share)
+        return format_behind(share)
     first = summary.objective.name.replace("_", " ")
     values = values_of(summary, row)
-    return sentences.IN_OBJECTIVE(behind=behind(share), objective=first, values=values)
+    return sentences.IN_OBJECTIVE(behind=format_behind(share), objective=first, values=values)
 
 
 def comparison(summary: CellSummary) -> str:

@@ -45,10 +45,10 @@ def labels(cells: "Sequence[CellSummary]") -> list[str]:
 def coordinates_of(coordinates: Mapping[str, str]) -> str:
     """Values of axes, each after its short name where it does not speak for itself."""
     short = short_keys(list(coordinates))
-    return ", ".join(map(_told, coordinates, short, coordinates.values()))
+    return ", ".join(map(_format_coordinate, coordinates, short, coordinates.values()))
 
 
-def _told(key: str, name: str, value: str) -> str:
+def _format_coordinate(key: str, name: str, value: str) -> str:
     """A value of an axis: ``TP4 DP64 PP4`` of a plan's degrees, ``450/100 GB/s`` of bandwidths,
     ``zcube(n 8, k 2)`` of what a generator makes, ``spine 0 down`` of what is degraded."""
     last = key.rsplit(".", 1)[-1]
@@ -64,7 +64,7 @@ def _told(key: str, name: str, value: str) -> str:
     if last == "degrade" and value == "none":
         return "nothing degraded"
     if last == "degrade" and _DEGRADED.search(value):
-        return _DEGRADED.sub(_degraded, value)
+        return _DEGRADED.sub(_format_degraded, value)
     numbers = value.split(", ")
     unit = numbers[0].partition(" ")[2]
     if last == "bandwidth" and unit and all(number.endswith(f" {unit}") for number in numbers):
@@ -72,20 +72,20 @@ def _told(key: str, name: str, value: str) -> str:
     return f"{name} {value}"
 
 
-def _degraded(found: re.Match[str]) -> str:
+def _format_degraded(found: re.Match[str]) -> str:
     """``spine 0 down`` of a switch, ``NPU 7 at 90 % speed`` of a slower NPU."""
     what, name, is_down, of, share = found.groups()
     name = f"NPU {name}" if what == "npu" and name.isdecimal() else name
     return f"{name} down" if is_down else f"{name} at {share} {of}"
 
 
-def beside(coordinates: Mapping[str, str], named: Mapping[str, str]) -> str:
+def name_change(coordinates: Mapping[str, str], named: Mapping[str, str]) -> str:
     """Describe coordinates next to ``named`` ones: of many only the different ones."""
-    found = unlike(coordinates, named)
+    found = name_differences(coordinates, named)
     return f"the design with {found} instead" if found else coordinates_of(coordinates)
 
 
-def unlike(coordinates: Mapping[str, str], named: Mapping[str, str]) -> str:
+def name_differences(coordinates: Mapping[str, str], named: Mapping[str, str]) -> str:
     """Those of many coordinates that are not those of another cell, the shortest first, so that a
     label that is cut has most of them; empty if there are few, or all or none are others."""
     found = {key: value for key, value in coordinates.items() if named.get(key) != value}
@@ -112,7 +112,7 @@ def narrow(name: str) -> str:
     return name.replace("_", "\n")
 
 
-def folded_apart(names: Sequence[str]) -> list[str]:
+def fold_distinctly(names: Sequence[str]) -> list[str]:
     """Names in lines, as :func:`folded` gives them, but with so many lines that none that differ
     are cut alike."""
     for most in range(_LINES if len(names) > _FEW_NAMES else _LINES_AT_MOST - 1, _LINES_AT_MOST):

@@ -42,7 +42,7 @@ class Comparison:
     first: str
 
     @classmethod
-    def of(cls, summary: CellSummary, fidelity: str | None = None) -> Self:
+    def from_cell(cls, summary: CellSummary, fidelity: str | None = None) -> Self:
         """The comparison of the designs of a cell that were looked at again in ``fidelity``, or in
         the last one that there is."""
         fidelity = fidelity or (summary.fidelities or ["message"])[-1]
@@ -63,12 +63,12 @@ class Comparison:
         return cls(fidelity, summary.objective, measure, complete, failed, agree, differ, first)
 
     @property
-    def how(self) -> str:
+    def method(self) -> str:
         """How every design was simulated again, in words."""
         return f"{self.fidelity} by {self.fidelity}"
 
     @property
-    def best(self) -> Recheck:
+    def best_design(self) -> Recheck:
         """The best by messages; of equal ones that which is best by phases."""
         return min(self.complete, key=self.rank)
 
@@ -119,11 +119,11 @@ def agreement(comparison: Comparison) -> str:
         more = sentences.AND_MORE(n=len(others)) if others else ""
         failed = sentences.SOME_FAILED(design=comparison.name(first), more=more)
     if not comparison.complete:
-        return sentences.AGREEMENT(how=comparison.how, scope="", verdict=failed)
+        return sentences.AGREEMENT(how=comparison.method, scope="", verdict=failed)
     scope = "" if comparison.measure is comparison.objective else sentences.SAME_COST()
     verdict = _verdict(comparison)
     return sentences.join(
-        sentences.AGREEMENT(how=comparison.how, scope=scope, verdict=verdict), failed
+        sentences.AGREEMENT(how=comparison.method, scope=scope, verdict=verdict), failed
     )
 
 
@@ -134,7 +134,7 @@ def pairs(comparison: Comparison) -> str:
 
 
 def _verdict(comparison: Comparison) -> str:
-    complete, best, favourite = comparison.complete, comparison.best, comparison.complete[0]
+    complete, best, favourite = comparison.complete, comparison.best_design, comparison.complete[0]
     design, value = comparison.name(best), comparison.by_messages(best)
     n = len(complete)
     if n == 1:
@@ -171,7 +171,7 @@ def tabulate_cell(summary: CellSummary) -> list[Table]:
 
 
 def _tabulate_fidelity(summary: CellSummary, fidelity: str) -> list[Table]:
-    comparison, split = Comparison.of(summary, fidelity), not summary.of_graph
+    comparison, split = Comparison.from_cell(summary, fidelity), not summary.of_graph
     name, keys = comparison.measure.name.replace("_", " "), summary.parameters
 
     def unless_failed(
@@ -211,8 +211,8 @@ def tabulate_cells(report: Report) -> list[Table]:
         return next(each for each in summary.rechecked if each.fidelity == last)
 
     def best_again(summary: CellSummary) -> str:
-        comparison = Comparison.of(summary, last)
-        return f"rank {comparison.best.rank}" if comparison.complete else "-"
+        comparison = Comparison.from_cell(summary, last)
+        return f"rank {comparison.best_design.rank}" if comparison.complete else "-"
 
     columns = [
         *name_columns(short_keys(keys), lambda s: list(s.cell.coordinates.values())),
@@ -220,6 +220,6 @@ def tabulate_cells(report: Report) -> list[Table]:
         Column(f"by\n{last}s", lambda s: best(s).by_messages(6)),
         Column("ratio", lambda s: best(s).ratio),
         Column(f"best by\n{last}s", best_again),
-        Column("orders agree", lambda s: pairs(Comparison.of(s, last))),
+        Column("orders agree", lambda s: pairs(Comparison.from_cell(s, last))),
     ]
     return tabulate(f"The best, {last} by {last}", shown, columns, n_names=len(keys))

@@ -27,7 +27,7 @@ def idle_axes(rows: pd.DataFrame | Rows, study: StudyRecord) -> list[str]:
     Rows are compared that differ in nothing but the axis; where no two such rows have different
     values of it, nothing is said.
     """
-    axes, rows = list(dict.fromkeys([*study.grid, *study.parameters])), Rows.of(rows)
+    axes, rows = list(dict.fromkeys([*study.grid, *study.parameters])), Rows.wrap(rows)
     if not axes:
         return []
     design = list(dict.fromkeys([*BANDWIDTH.among(rows.names), *axes]))
@@ -43,19 +43,22 @@ def idle_axes(rows: pd.DataFrame | Rows, study: StudyRecord) -> list[str]:
     told = {axis: _is_idle(start, axis, design) for axis in axes}
     if not whole:  # what made a difference in some rows makes one in all
         open_still = [axis for axis in axes if told[axis] is not False]
-        told |= {axis: _is_idle(_alike(rows, axis, design), axis, design) for axis in open_still}
+        told |= {
+            axis: _is_idle(_find_comparable(rows, axis, design), axis, design)
+            for axis in open_still
+        }
     return [axis for axis in axes if told[axis]]
 
 
 def _compared(rows: Rows, design: Sequence[str]) -> Iterator[pd.DataFrame]:
     """Yield the design and the results of the comparable rows, in pieces."""
-    results = rows.there(_RESULTS)
+    results = rows.existing_columns(_RESULTS)
     for own in rows.pieces([*design, *results, "state", "origin"]):
         complete = (own["state"] == COMPLETE) & ~own["origin"].isin(_CHANGED)
         yield own[complete.to_numpy()][[*design, *results]]
 
 
-def _alike(rows: Rows, axis: str, design: Sequence[str]) -> pd.DataFrame:
+def _find_comparable(rows: Rows, axis: str, design: Sequence[str]) -> pd.DataFrame:
     """Return the rows that differ from another one only in the axis and the result."""
     others = [name for name in design if name != axis]
     hashes = [_hashes(own, others) for own in _compared(rows, design)]

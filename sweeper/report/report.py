@@ -26,45 +26,45 @@ def headline(report: "Report") -> str:
     decisions = report.decisions
     several = len(decisions.decisions) > 1, len(decisions.scenarios) > 1
     if several == (True, True):
-        return _of_regrets(decisions)
+        return _compare_regrets(decisions)
     if several == (True, False):
-        return _of_decisions(report)
+        return _compare_decisions(report)
     if several == (False, True):
-        return _of_scenarios(decisions)
+        return _compare_scenarios(decisions)
     (cell,) = decisions.cells.values()
     finding = describe.finding(cell)
     if question(decisions) is Question.PLAN and cell.parameters:  # the plan is the answer
         name = f"the {describe.best_name(cell)}"
         finding = finding.replace(name, f"{name} ({naming.searched(cell, cell.best)})", 1)
-    return f"{_who([cell])}{finding}"
+    return f"{_name_subject([cell])}{finding}"
 
 
-def _of_decisions(report: "Report") -> str:
+def _compare_decisions(report: "Report") -> str:
     """Name the best decision in the one scenario, and how near the next one is."""
     decisions = report.decisions
-    best, gain = decisions.best(0), describe_gain(decisions.best(0))
+    best, gain = decisions.best_cell(0), describe_gain(decisions.best_cell(0))
     return sentences.IS_BEST(
-        who=_who(list(decisions.cells.values())),
+        who=_name_subject(list(decisions.cells.values())),
         name=decisions.name(decisions.order(0)[0]),
-        most=describe.most(best),
+        most=describe.superlative(best),
         gained="" if gain is None else f", {gain}",
         values=describe.values_of(best, best.best),
-        next=_next(report),
+        next=_describe_next(report),
     )
 
 
-def _next(report: "Report") -> str:
+def _describe_next(report: "Report") -> str:
     decisions = report.decisions
-    found = decisions.behind(0)
+    found = decisions.runner_up(0)
     if found is None:
         return ""
     other, share = found
-    name = decisions.beside(other, decisions.order(0)[0])
+    name = decisions.name_change(other, decisions.order(0)[0])
     if share < LEVEL:
         alike = sum(decisions.regrets[i, 0] < LEVEL for i in decisions.order(0)) - 2
         more = sentences.AND_MORE(n=alike) if alike > 0 else ""
         return sentences.AS_GOOD_TOO(
-            name=name, more=more, are="are" if more else "is", cheaper=_cheaper(decisions)
+            name=name, more=more, are="are" if more else "is", cheaper=_describe_cheaper(decisions)
         )
     cell = decisions.cells[other, 0]
     which = "runner-up" if report.is_next(cell) else "next simulated design"
@@ -72,7 +72,7 @@ def _next(report: "Report") -> str:
     return sentences.NEXT(which=which, name=name, behind=behind)
 
 
-def _cheaper(decisions: Decisions) -> str:
+def _describe_cheaper(decisions: Decisions) -> str:
     """Which of the decisions that are as good as the best costs least, and how much less; empty
     where none costs noticeably less, or costs are not known."""
     first, *others = decisions.order(0)
@@ -84,11 +84,11 @@ def _cheaper(decisions: Decisions) -> str:
     less = 1 - costs[least] / costs[first]
     if less < words.NOTICEABLE - 1:
         return ""
-    who = "" if alike == [least] else f"{decisions.beside(least, first)} "
+    who = "" if alike == [least] else f"{decisions.name_change(least, first)} "
     return sentences.CHEAPER(who=who, share=words.fine_percent(less))
 
 
-def _of_scenarios(decisions: Decisions) -> str:
+def _compare_scenarios(decisions: Decisions) -> str:
     """Compare the best design of each scenario with the reference there."""
     found, over = list(decisions.cells.values()), sentences.OVER(scenarios=decisions.count)
     names, objective = f"{describe.best_name(found[0])}s", found[0].objective
@@ -106,7 +106,7 @@ def _of_scenarios(decisions: Decisions) -> str:
         beaten = least >= 1 / words.NOTICEABLE
         template = sentences.OVER_NEARLY if beaten else sentences.OVER_NOTHING_BEATS
         return template(over=over, reference=reference)
-    gained = words.gained(list(gains.values()), objective, reference)
+    gained = words.format_gain(list(gains.values()), objective, reference)
     text = sentences.OVER_GAINED(over=over, names=names, gained=gained)
     if words.ratio(least) == words.ratio(largest):
         return text
@@ -114,28 +114,28 @@ def _of_scenarios(decisions: Decisions) -> str:
     return sentences.MOST_IN(finding=text, scenario=decisions.scene(most))
 
 
-def _of_regrets(decisions: Decisions) -> str:
+def _compare_regrets(decisions: Decisions) -> str:
     """Name the decision that loses least over all scenarios, its gain, and the next one."""
     least, over = decisions.ranking[0], sentences.OVER(scenarios=decisions.count)
     name, worst, objective = (
         decisions.name(least),
-        float(decisions.worst[least]),
+        float(decisions.worst_regrets[least]),
         decisions.objective,
     )
     cells, found = decisions.chosen(), factors(decisions)
     is_pair = len(decisions.decisions) == 2 and len(found) == 1
-    if is_pair and (decisions.worst < math.inf).all() and not decisions.is_weighted:
+    if is_pair and (decisions.worst_regrets < math.inf).all() and not decisions.is_weighted:
         (one,) = found
         searched = cells[0].split_varies or cells[0].parameters
         each = sentences.EACH_ITS_BEST(noun=describe.noun(cells[0])) if searched else ""
-        gained = words.gained(one.values, objective, one.reference)
+        gained = words.format_gain(one.values, objective, one.reference)
         return sentences.OF_A_PAIR(over=over, subject=one.subject, gained=gained, each=each)
     if not worst < math.inf:
         n, scenarios = len(cells), len(decisions.scenarios)
         return sentences.NONE_RAN_EVERYWHERE(name=name, n=n, scenarios=scenarios)
     each = "each" if decisions.share.all() else "each that counts"
     if worst <= 0:
-        most = describe.most(cells[0])
+        most = describe.superlative(cells[0])
         text = sentences.BEST_IN_EACH(over=over, name=name, most=most, each=each)
     elif worst < LEVEL:
         text = sentences.AS_GOOD_AS_EACH(over=over, name=name, each=each)
@@ -150,10 +150,10 @@ def _of_regrets(decisions: Decisions) -> str:
     gains = [gain for c in cells if (gain := c.gain(objective, c.named)) is not None]
     baseline, gained, next_one = _baseline(cells), "", ""
     if baseline and gains:
-        gained = sentences.IT_IS(gained=words.gained(gains, objective, baseline))
+        gained = sentences.IT_IS(gained=words.format_gain(gains, objective, baseline))
     if len(decisions.ranking) > 1:
         other, behind = decisions.ranking[1], sentences.NOT_IN_ALL()
-        if decisions.worst[other] < math.inf:
+        if decisions.worst_regrets[other] < math.inf:
             behind = sentences.BEHIND(share=describe_loss(decisions, other))
         next_one = sentences.NEXT_IS(name=decisions.name(other), behind=behind)
     return sentences.join(text, gained, next_one)
@@ -162,10 +162,10 @@ def _of_regrets(decisions: Decisions) -> str:
 def describe_loss(decisions: Decisions, decision: int) -> str:
     """Return what a decision that runs everywhere loses: at most, and, where scenarios have
     weights, in their mean."""
-    most = sentences.AT_MOST(loss=words.loss(float(decisions.worst[decision])))
+    most = sentences.AT_MOST(loss=words.loss(float(decisions.worst_regrets[decision])))
     if not decisions.is_weighted:
         return most
-    mean = words.loss(float(decisions.mean[decision]))
+    mean = words.loss(float(decisions.mean_regrets[decision]))
     return sentences.WEIGHTED_MEAN(loss=mean, most=most)
 
 
@@ -175,7 +175,7 @@ def describe_gain(cell: CellSummary) -> str | None:
     Cells that compete each have an equal split of their own, which is no common reference.
     """
     gain, name = cell.gain(cell.objective, cell.named), _baseline([cell])
-    return words.gained([gain], cell.objective, name) if gain is not None and name else None
+    return words.format_gain([gain], cell.objective, name) if gain is not None and name else None
 
 
 def _baseline(cells: list[CellSummary]) -> str:
@@ -183,7 +183,7 @@ def _baseline(cells: list[CellSummary]) -> str:
     return next((c.reference.name for c in cells if c.reference and c.reference.is_common), "")
 
 
-def _who(cells: list[CellSummary]) -> str:
+def _name_subject(cells: list[CellSummary]) -> str:
     """Name the workload and the number of NPUs, if they are the same in all cells."""
     names = {(cell.cell.workload, cell.cell.n_npus) for cell in cells}
     workloads = {name for name, _ in names}
@@ -250,12 +250,12 @@ class Report:
         return True
 
     @classmethod
-    def of(cls, rows: pd.DataFrame | Stored | Rows, study: StudyRecord) -> Self:
+    def from_rows(cls, rows: pd.DataFrame | Stored | Rows, study: StudyRecord) -> Self:
         """Return the report of ``rows``: a table, or the files of a ledger, which are read in
         pieces.  Raises :class:`DimsweepError` when no trial is complete."""
-        seen = Overview.of(Rows.of(rows), study)
+        seen = Overview.from_rows(Rows.wrap(rows), study)
         summaries, portfolios = cls.share(summaries_of(seen, study), study)
-        idle, missing = idle_axes(seen.rows, study), without_baseline(seen.beside, study)
+        idle, missing = idle_axes(seen.rows, study), without_baseline(seen.extra_rows, study)
         return cls(study, seen, summaries, idle, missing, portfolios)
 
     @classmethod
@@ -295,7 +295,7 @@ class Report:
     def decisions(self) -> Decisions:
         """The competing decisions in each scenario."""
         weights = {name: share for one in self.portfolios for name, share in one.weights.items()}
-        return Decisions.of(self.study, self.found, weights)
+        return Decisions.from_cells(self.study, self.found, weights)
 
     @cached_property
     def chosen(self) -> list[tuple[CellSummary, pd.Series]]:
@@ -340,7 +340,7 @@ class Report:
         return ""
 
     @property
-    def what_changes(self) -> tuple[str, str]:
+    def answer_changes(self) -> tuple[str, str]:
         """What would change the answer, and what then wins."""
         return "", ""
 

@@ -70,7 +70,7 @@ def _runners_up(report: Report) -> Iterator[RunnerUp]:
         yield from _of_front(cell, row)
     elif len(decisions.decisions) > 1:
         for d in decisions.ranking[1:]:
-            if not decisions.worst[d] < math.inf:
+            if not decisions.worst_regrets[d] < math.inf:
                 yield RunnerUp(decisions.name(d), "does not run in every scenario")
             elif len(decisions.scenarios) > 1:
                 yield RunnerUp(decisions.name(d), f"loses {describe_loss(decisions, d)}")
@@ -90,7 +90,7 @@ def _compare(
     """Return a row of ``other`` with the share by which it is worse than the answer's ``row``."""
     own, value = cell.objective.value(row), cell.objective.value(its)
     share = cell.objective.gap(value, own) if own else 0.0
-    return RunnerUp(name, words.behind(share), other, its)
+    return RunnerUp(name, words.format_behind(share), other, its)
 
 
 def _of_values(cell: CellSummary, row: pd.Series) -> Iterator[RunnerUp]:

@@ -131,7 +131,7 @@ def tabulate_scenarios(report: Report) -> list[Table]:
     if min(len(decisions.decisions), len(decisions.scenarios)) < 2:
         return []
     scenes = range(len(decisions.scenarios))
-    best = [decisions.best(s) for s in scenes]
+    best = [decisions.best_cell(s) for s in scenes]
     keys, objective = list(decisions.scenarios[0]), decisions.objective
     columns = [
         *name_columns(short_keys(keys), lambda s: list(decisions.scenarios[s].values())),
@@ -158,14 +158,16 @@ def tabulate_scenarios(report: Report) -> list[Table]:
 
 def _describe_best(decisions: Decisions, scenario: int) -> str:
     """Name the best decision, with the values of the searched keys."""
-    cell, name = decisions.best(scenario), decisions.name(decisions.order(scenario)[0])
+    cell, name = decisions.best_cell(scenario), decisions.name(decisions.order(scenario)[0])
     own = naming.searched(cell, cell.best)
     return f"{name}; {own}" if own else name
 
 
 def _next_in(decisions: Decisions, scenario: int) -> tuple[str, str]:
-    found = decisions.behind(scenario)
-    return ("-", "-") if found is None else (decisions.name(found[0]), words.behind(found[1]))
+    found = decisions.runner_up(scenario)
+    return (
+        ("-", "-") if found is None else (decisions.name(found[0]), words.format_behind(found[1]))
+    )
 
 
 def tabulate_regrets(report: Report) -> list[Table]:
@@ -187,8 +189,8 @@ def tabulate_regrets(report: Report) -> list[Table]:
     columns = [
         Column("decision", decisions.name),
         *(Column(head, lambda d, s=s: show(decisions.regrets[d, s])) for s, head in heads.items()),
-        Column("worst", lambda d: show(decisions.worst[d])),
-        Column("weighted\nmean" if uneven else "mean", lambda d: show(decisions.mean[d])),
+        Column("worst", lambda d: show(decisions.worst_regrets[d])),
+        Column("weighted\nmean" if uneven else "mean", lambda d: show(decisions.mean_regrets[d])),
         Column("best in", lambda d: f"{sum(decisions.order(s)[0] == d for s in range(n))} of {n}"),
     ]
     counts = "each counts by its weight" if uneven else "each counts the same"
@@ -487,7 +489,7 @@ def tabulate_front(summary: CellSummary) -> list[Table]:
     return _tabulate_trade_offs(summary, summary.front.iloc[::step], title)
 
 
-def tabulate_whole_front(summary: CellSummary) -> list[Table]:
+def tabulate_full_front(summary: CellSummary) -> list[Table]:
     """All trials of the Pareto front."""
     return _tabulate_trade_offs(summary, summary.front, "Pareto front")
 

@@ -103,7 +103,7 @@ def equal_split(
     for _, row in complete[complete["origin"] == "equal"].iterrows():
         split = row[BANDWIDTH.names(len(cell.dims))].to_numpy(float)
         is_even = split.max() - split.min() <= max(1.5 * near, 1e-3 * split.mean())
-        if is_even and all(_is(row[key], value_of(config, key)) for key in parameters):
+        if is_even and all(_is_value(row[key], value_of(config, key)) for key in parameters):
             return row
     return None
 
@@ -116,7 +116,7 @@ def value_of(config: Mapping[str, Any], name: str) -> Any:
     return node
 
 
-def _is(text: str, value: Any) -> bool:
+def _is_value(text: str, value: Any) -> bool:
     """Return whether a row's text is a value of the configuration; true for an unset one."""
     if value is None or str(value) == str(text):
         return True
@@ -224,7 +224,7 @@ class CellSummary:
         if keys are searched."""
         if not self.parameters:
             return None
-        others = self.trials.others(self.named)
+        others = self.trials.front_without(self.named)
         return None if others.empty else others.iloc[find_best(others, self.objectives)]
 
     @property
@@ -266,7 +266,7 @@ class CellSummary:
             for d in range(len(self.dims))
         ]
 
-    def surely(
+    def probability_better(
         self,
         row: pd.Series,
         other: "CellSummary",
@@ -480,7 +480,7 @@ def summarise(rows: pd.DataFrame | Stored | Rows, study: StudyRecord) -> list[Ce
 
     Raises :class:`DimsweepError` when no trial of the study is complete.
     """
-    return summaries_of(Overview.of(Rows.of(rows), study), study)
+    return summaries_of(Overview.from_rows(Rows.wrap(rows), study), study)
 
 
 def summaries_of(seen: Overview, study: StudyRecord) -> list[CellSummary]:
@@ -503,18 +503,18 @@ def summaries_of(seen: Overview, study: StudyRecord) -> list[CellSummary]:
     # Of all cells at once, so that no file is read for each of them.
     told = seen.rows.take(np.array([p for s in every for p in (*s.front, *s.equal)], np.int64))
     told = told[~told.index.duplicated()]
-    baselines = baselines_of(seen.beside, study)
+    baselines = baselines_of(seen.extra_rows, study)
     return [_summary(seen, one, study, told, baselines) for one in every]
 
 
 def _summary(
     seen: Overview, trials: Searched, study: StudyRecord, told: pd.DataFrame, baselines: Baselines
 ) -> CellSummary:
-    cell, beside = trials.cell, seen.beside
+    cell, extra = trials.cell, seen.extra_rows
     config = study.config_of(cell)
     equals = told.loc[trials.equal].sort_values("trial", kind="stable")
     equal = equal_split(equals, cell, study.parameters, config)
-    own = beside[(beside["cell"] == cell.cell) & (beside["origin"] == RECHECK)]
+    own = extra[(extra["cell"] == cell.cell) & (extra["origin"] == RECHECK)]
     return CellSummary(
         study=study,
         cell=cell,
@@ -525,7 +525,7 @@ def _summary(
         equal=equal,
         again=own.sort_values("trial"),
         shared=seen.shared.get(cell.cell, np.empty(0, np.int64)),
-        changed=beside[beside["origin"] == WHAT_IF],
+        changed=extra[extra["origin"] == WHAT_IF],
         npu_price=_npu_price(config),
         reference=reference_of(study, cell, baselines, equal),
     )

@@ -30,7 +30,7 @@ class Rows(ABC):
     """The rows of a study.  The index of a row, in whatever table it is, is its place."""
 
     @staticmethod
-    def of(rows: "pd.DataFrame | Stored | Rows") -> "Rows":
+    def wrap(rows: "pd.DataFrame | Stored | Rows") -> "Rows":
         """Wrap the rows of a table, in any order, or of a study's files."""
         if isinstance(rows, Rows):
             return rows
@@ -50,7 +50,7 @@ class Rows(ABC):
     def take(self, places: Places) -> pd.DataFrame:
         """All columns of the rows at ``places``, in their order."""
 
-    def there(self, columns: Sequence[str]) -> list[str]:
+    def existing_columns(self, columns: Sequence[str]) -> list[str]:
         """Return the existing ones of some columns, each once."""
         return [name for name in dict.fromkeys(columns) if name in self._known]
 
@@ -78,7 +78,7 @@ class _OfTable(Rows):
 
     def pieces(self, columns: Sequence[str], cell: int | None = None) -> Iterator[pd.DataFrame]:
         own = self._table if cell is None else self._table[self._table["cell"] == cell]
-        yield own[self.there(columns)]
+        yield own[self.existing_columns(columns)]
 
     def take(self, places: Places) -> pd.DataFrame:
         return self._table.loc[places]
@@ -93,7 +93,7 @@ class _OfFiles(Rows):
         return list(self._stored.schema.names)
 
     def pieces(self, columns: Sequence[str], cell: int | None = None) -> Iterator[pd.DataFrame]:
-        for places, table in self._stored.pieces(self.there(columns), cell):
+        for places, table in self._stored.pieces(self.existing_columns(columns), cell):
             yield table.to_pandas().set_axis(places)
 
     def take(self, places: Places) -> pd.DataFrame:
@@ -135,7 +135,7 @@ def on_front(objectives: Sequence[Objective]) -> Keep:
     return lambda rows: rows.iloc[find_front(rows, objectives)]
 
 
-def best_of(objectives: Sequence[Objective], design: Sequence[str]) -> Keep:
+def best_of_designs(objectives: Sequence[Objective], design: Sequence[str]) -> Keep:
     """Keeps the best row of each design, in the order of ranking."""
 
     def keep(rows: pd.DataFrame) -> pd.DataFrame:
@@ -144,7 +144,7 @@ def best_of(objectives: Sequence[Objective], design: Sequence[str]) -> Keep:
     return keep
 
 
-def steps(objective: Objective) -> Keep:
+def improvements(objective: Objective) -> Keep:
     """Keeps the trials that are better than all before them, in order: the best so far."""
 
     def keep(rows: pd.DataFrame) -> pd.DataFrame:
@@ -185,7 +185,10 @@ class Searched:
     last: int = 0
 
     def __post_init__(self) -> None:
-        self._front, self._steps = Kept(on_front(self.objectives)), Kept(steps(self.objectives[0]))
+        self._front, self._steps = (
+            Kept(on_front(self.objectives)),
+            Kept(improvements(self.objectives[0])),
+        )
         self._measured = [*self.bandwidths, *self.values]
         self._low = np.full(len(self._measured), np.inf)
         self._high = -self._low
@@ -251,10 +254,10 @@ class Searched:
 
     def complete(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
         """Yield columns of the complete trials, in pieces."""
-        for rows in self.every([*columns, "state"]):
+        for rows in self.all_trials([*columns, "state"]):
             yield rows[(rows["state"] == COMPLETE).to_numpy()][list(dict.fromkeys(columns))]
 
-    def every(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+    def all_trials(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
         """Yield columns of all trials, whatever their state, in pieces."""
         for rows in self.rows.pieces([*columns, "origin"], self.cell.cell):
             yield rows[~rows["origin"].isin(EXTRA_ORIGINS).to_numpy()]
@@ -277,16 +280,16 @@ class Searched:
     def n_designs(self) -> int:
         """How many designs there are among all trials: of those alike in 64 bits of a hash one."""
         found = []
-        for rows in self.every([*self.design, "state"]):
+        for rows in self.all_trials([*self.design, "state"]):
             tried = rows[rows["state"].isin([COMPLETE, *BROKEN]).to_numpy()]
             found.append(pd.util.hash_pandas_object(tried[self.design], index=False).to_numpy())
         return len(np.unique(np.concatenate(found)))
 
-    def others(self, than: pd.Series) -> pd.DataFrame:
+    def front_without(self, row: pd.Series) -> pd.DataFrame:
         """Return the front of the complete trials with other values of the searched keys."""
         keys, kept = list(self.parameters), Kept(on_front(self.objectives))
         for rows in self.complete(["trial", *self.values, *keys]):
-            kept.add(rows[(rows[keys] != than[keys]).any(axis=1).to_numpy()])
+            kept.add(rows[(rows[keys] != row[keys]).any(axis=1).to_numpy()])
         return self.rows.take(kept.places)
 
     def near_first(self) -> int:
@@ -336,11 +339,11 @@ class Searched:
             kept.add(rows[(first.sign * rows[first.column] == last).to_numpy()])
         places = np.sort(kept.places)
 
-        def better(rows: pd.DataFrame) -> np.ndarray:
+        def is_better(rows: pd.DataFrame) -> np.ndarray:
             below = (first.sign * rows[first.column] < last).to_numpy()
             return np.asarray(below | np.isin(rows.index, places))
 
-        return better
+        return is_better
 
     def ranked(self, designs: pd.DataFrame) -> list[tuple[int, int] | None]:
         """Of each of some rows the rank (from 1) of its design among those of the complete trials,
@@ -354,7 +357,7 @@ class Searched:
                 kept.add(rows[(rows[own.index] == own).all(axis=1).to_numpy()])
         first = self.objectives[0]
         losses = [(first.sign * kept.rows[first.column]).max() for kept in same if len(kept.rows)]
-        above = Kept(best_of(self.objectives, self.design))
+        above = Kept(best_of_designs(self.objectives, self.design))
         for rows in self.complete(columns) if losses else ():
             above.add(rows[(first.sign * rows[first.column] <= max(losses)).to_numpy()])
         ranks = {place: i + 1 for i, place in enumerate(above.places.tolist())}
@@ -375,32 +378,32 @@ class Overview:
 
     rows: Rows
     searched: Mapping[int, Searched]
-    beside: pd.DataFrame
+    extra_rows: pd.DataFrame
     shared: Mapping[int, np.ndarray]
 
     @classmethod
-    def of(cls, rows: Rows, study: StudyRecord) -> Self:
+    def from_rows(cls, rows: Rows, study: StudyRecord) -> Self:
         """Wrap the rows of a table, in any order, or of a study's files."""
         parts = study.objectives, study.parameters
         found = {cell.cell: Searched(rows, cell, *parts) for cell in study.cells}
         names = dict.fromkeys(name for each in found.values() for name in each.bandwidths)
         values = [*(objective.column for objective in study.objectives), COST.column]
-        beside, shared = list[int](), dict[int, list[int]]()
+        extra_rows, shared = list[int](), dict[int, list[int]]()
         for piece in rows.pieces(["cell", "trial", "origin", "state", *names, *values]):
             others = piece["origin"].isin(EXTRA_ORIGINS).to_numpy()
             told = piece[others]
             for_all = (told["origin"] == PORTFOLIO).to_numpy()
-            beside += told.index[~for_all].tolist()
+            extra_rows += told.index[~for_all].tolist()
             for number, place in zip(told["cell"][for_all], told.index[for_all], strict=True):
                 shared.setdefault(int(number), []).append(place)
             for number, own in piece[~others].groupby("cell", sort=False):
                 if (one := found.get(int(number))) is not None:
                     one.add(own)
-        return cls(rows, found, rows.take(np.array(beside, np.int64)), _arrays(shared))
+        return cls(rows, found, rows.take(np.array(extra_rows, np.int64)), _arrays(shared))
 
     def complete(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
         """Yield columns of the complete trials, in pieces."""
-        wanted = self.rows.there(columns)
+        wanted = self.rows.existing_columns(columns)
         for rows in self.rows.pieces([*wanted, "cell", "origin", "state"]):
             own = (rows["state"] == COMPLETE) & ~rows["origin"].isin(EXTRA_ORIGINS)
             own &= rows["cell"].isin(list(self.searched))

@@ -104,7 +104,7 @@ def measured_in(objective: Objective) -> str:
     return "" if objective is TIME else f" in {objective.title or objective.unit}"
 
 
-def behind(share: float) -> str:
+def format_behind(share: float) -> str:
     """Say how far something is behind the best, by its relative loss ``share``."""
     return BEHIND(share=loss(share)) if share >= _LEVEL else AS_GOOD()
 
@@ -115,7 +115,7 @@ def ratios(values: Sequence[float]) -> str:
     return low if low == high else f"{low.removesuffix('x')} to {high}"
 
 
-def gained(values: Sequence[float], objective: Objective, name: str) -> str:
+def format_gain(values: Sequence[float], objective: Objective, name: str) -> str:
     """From how many to how many times better something is than what the ``name`` says."""
     if min(values) < 1:
         return NOT_GAINED(ratios=ratios(values), reference=name)

@@ -63,7 +63,7 @@ class _PricedRace(ScaledRace):
         cells = self._known.designs.cells
         return cells.places.select_networks(self._factors[number], cells.candidates(cells.rows[i]))
 
-    def _below(self, i: int, floor: Floats) -> Longs:
+    def _find_below(self, i: int, floor: Floats) -> Longs:
         some = [floor * self._factors_at(i, n) < end for n, end in enumerate(self._ends)]
         return np.flatnonzero(np.any(some, axis=0))
 

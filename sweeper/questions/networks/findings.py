@@ -11,7 +11,7 @@ from dimsweep.sweeper.ledger.record import LEFT_OUT, Change, End, Proof, Rival, 
 from dimsweep.sweeper.ledger.rows import EXPOSED, WAITED
 from dimsweep.sweeper.objective import TIME, Objective
 from dimsweep.sweeper.report import describe, sentences
-from dimsweep.sweeper.report.naming import beside, label
+from dimsweep.sweeper.report.naming import label, name_change
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.summary import CellSummary
 from dimsweep.sweeper.report.words import fine_percent, seconds, usd
@@ -69,7 +69,7 @@ class NetworksReport(Report):
         return ties(self.study.objectives[0], self.ordered)
 
     @property
-    def what_changes(self) -> tuple[str, str]:
+    def answer_changes(self) -> tuple[str, str]:
         if self.study.proof is None or not self.chosen:
             return "", ""
         return moved(self.study.proof, self.chosen[0][0].cell.coordinates)
@@ -163,7 +163,7 @@ def ties(objective: Objective, ordered: Sequence[CellSummary]) -> str:
     near = [c for c in others if objective.gap(objective.value(c.best), best) <= NEAR]
     if not near:
         return ""
-    sure = first.surely(first.best, near[0], near[0].best, objective)
+    sure = first.probability_better(first.best, near[0], near[0].best, objective)
     designs = sentences.NEAR_TIES(
         designs=format_count(len(near), "other simulated design"),
         are="is" if len(near) == 1 else "are",
@@ -185,7 +185,7 @@ def rival(proof: Proof, named: Mapping[str, str]) -> str:
         return sentences.NONE_SIMULATED(nearest=_no_nearer(end))
     design = sentences.NEXT_DESIGN(
         which="next simulated" if end.is_open else "next",
-        name=beside(end.by, named),
+        name=name_change(end.by, named),
         apart=fine_percent(max(end.factor - 1, 0.0)),
     )
     if end.is_open:
@@ -230,7 +230,7 @@ def moved(proof: Proof, named: Mapping[str, str]) -> tuple[str, str]:
         return sentences.NOTHING_KNOWN(), left
     (nearest, by), *others = known
     more = [sentences.OR_WHERE(where=where) for where, _ in others]
-    then = sentences.THEN_BETTER(design=beside(by, named))
+    then = sentences.THEN_BETTER(design=name_change(by, named))
     return nearest, sentences.join(then, *more, left)
 
 
@@ -308,7 +308,7 @@ def _tabulate_changes(ordered: Sequence[CellSummary], proof: Proof) -> list[Tabl
         if not ends:
             return "nothing"
         end = min(ends, key=_distance)
-        design = "not known" if end.by is None else beside(end.by, named)
+        design = "not known" if end.by is None else name_change(end.by, named)
         return f"{format_lost_at(end)}: {design}"
 
     rows = [
@@ -324,8 +324,8 @@ def _tabulate_changes(ordered: Sequence[CellSummary], proof: Proof) -> list[Tabl
     if rows and end is not None and end.by is not None:
         least = end.factor if end.at_least is None else end.at_least
         lost, held = (fine_percent(max(each - 1, 0.0)) for each in (end.factor, least))
-        wins = f"{lost} more: {beside(end.by, named)}"
-        rows.append(("simulated time, beside that of others", wins, f"up to {held} more", ""))
+        wins = f"{lost} more: {name_change(end.by, named)}"
+        rows.append(("simulated time against others", wins, f"up to {held} more", ""))
     columns = ("alone", "what wins beyond", "the best at", "within 1% at")
     return [Table("What would change the answer", columns, rows, n_names=2)] if rows else []
 
@@ -359,7 +359,7 @@ def _tabulate_best(objective: Objective, ordered: Sequence[CellSummary]) -> list
     """The best designs, and why each but the first loses."""
     first, shown = ordered[0], ordered[:_SHOWN]
 
-    def behind(cell: CellSummary) -> str:
+    def format_gap(cell: CellSummary) -> str:
         if cell is first:
             return ""
         return fine_percent(objective.gap(objective.value(cell.best), objective.value(first.best)))
@@ -372,7 +372,7 @@ def _tabulate_best(objective: Objective, ordered: Sequence[CellSummary]) -> list
         Column("design", lambda item: item[0]),
         Column("why it loses", lambda item: why(item[1], first)),
         Column(objective.most, lambda item: objective.show(objective.value(item[1].best))),
-        Column("behind", lambda item: behind(item[1])),
+        Column("behind", lambda item: format_gap(item[1])),
         Column("time", lambda item: seconds(item[1].best["time_s"])),
         Column("cost", lambda item: cost(item[1])),
     ]

@@ -257,10 +257,10 @@ class ScaledRace(Race):
             self._known.loads.compute(i)  # which serves all factors
             return False
         floor = self._seconds(i) * np.ones(len(self._factor(i)))
-        self._loads.compute_cells(i, floor, self._below(i, floor))
+        self._loads.compute_cells(i, floor, self._find_below(i, floor))
         return False
 
-    def _below(self, i: int, floor: Floats) -> Longs:
+    def _find_below(self, i: int, floor: Floats) -> Longs:
         """Return the cells of a plan whose loss may be below the end, given a ``floor``."""
         return np.flatnonzero(floor * self._factor(i) < self._end)
 

@@ -42,14 +42,14 @@ class PortfolioSummary:
     """
 
     cells: Sequence[CellSummary]
-    together: SharedMeasure
+    shared: SharedMeasure
     bound: float | None
     designs: pd.DataFrame
     losses: Floats
     measured: Floats
     tried: Sequence[pd.DataFrame]
     noun: ClassVar[str] = "split"  # what there is one of for all
-    more_columns: ClassVar[tuple[str, ...]] = ()  # of the table of workloads
+    extra_columns: ClassVar[tuple[str, ...]] = ()  # of the table of workloads
 
     @property
     def names(self) -> list[str]:
@@ -62,49 +62,49 @@ class PortfolioSummary:
 
     @property
     def weights(self) -> Mapping[str, float]:
-        return dict(zip(self.names, self.together.weighing.share.tolist(), strict=True))
+        return dict(zip(self.names, self.shared.weighing.share.tolist(), strict=True))
 
     @property
-    def best(self) -> int:
+    def best_index(self) -> int:
         """The position of the best split, the earliest of equal ones."""
-        return self.together.best(self.losses)
+        return self.shared.best_design(self.losses)
 
     @property
     def split(self) -> str:
         """The bandwidths of the best split, in words."""
-        best = self.cells[0].split(self.designs.iloc[self.best])
+        best = self.cells[0].split(self.designs.iloc[self.best_index])
         return f"{', '.join(map(words.gbps, best))} GB/s"
 
     @property
     def regrets(self) -> Floats:
         """(P, N) relative losses against each workload's own best."""
-        return np.asarray(self.losses / self.together.own - 1)
+        return np.asarray(self.losses / self.shared.own - 1)
 
     @property
     def gap(self) -> float | None:
         """How far the measure is above its bound: a difference of regrets, or a share of times."""
         if self.bound is None:
             return None
-        best = float(self.measured[self.best])
-        return best - self.bound if self.together.weighing.uses_regrets else best / self.bound - 1
+        best = float(self.measured[self.best_index])
+        return best - self.bound if self.shared.weighing.uses_regrets else best / self.bound - 1
 
-    def at_best(self) -> list[pd.Series]:
+    def best_rows(self) -> list[pd.Series]:
         """Each workload's row at the best split."""
-        return self._at_best
+        return self._best_rows
 
     @cached_property
-    def _at_best(self) -> list[pd.Series]:
-        best = self.designs.iloc[self.best]
+    def _best_rows(self) -> list[pd.Series]:
+        best = self.designs.iloc[self.best_index]
         places = np.array([find_design_row(rows, best).name for rows in self.tried])
         found = self.cells[0].trials.rows.take(places)
         return [found.iloc[i] for i in range(len(places))]
 
-    def made_for(self) -> list[tuple[str, int]]:
+    def compared_networks(self) -> list[tuple[str, int]]:
         """Networks to compare, by name and position: each workload's own, all workloads', equal."""
         found = []
         for i, name in enumerate(self.names):
             found.append((f"{name} alone", int(self.losses[:, i].argmin())))
-        found.append(("all of them", self.best))
+        found.append(("all of them", self.best_index))
         equal = self.cells[0].equal
         if equal is not None:
             columns = self.cells[0].design
@@ -122,13 +122,13 @@ class PortfolioSummary:
     @property
     def measure(self) -> str:
         """What is minimised, in words."""
-        return _NAMES[self.together.weighing.measure.value]
+        return _NAMES[self.shared.weighing.measure.value]
 
     def show(self, value: float) -> str:
         """Format a value of the measure."""
-        if self.together.weighing.uses_regrets:
+        if self.shared.weighing.uses_regrets:
             return f"{max(100 * value, 0.0):.3g}%"
-        objective = self.together.objective
+        objective = self.shared.objective
         if objective.maximised:
             amount = words.usd(value) if objective.needs_prices else words.watts(value)
             return f"{amount} x s"
@@ -136,9 +136,9 @@ class PortfolioSummary:
 
     def show_mean(self, value: float) -> str:
         """Format a mean, in which regrets count from one."""
-        return self.show(value - self.together.offset)
+        return self.show(value - self.shared.offset)
 
-    def more(self, i: int) -> tuple[str, ...]:
+    def extra_cells(self, i: int) -> tuple[str, ...]:
         """Return further columns about a workload."""
         return ()
 
@@ -153,8 +153,8 @@ class PortfolioSummary:
     def headline(self) -> str:
         """Say what one network for all achieves, in a sentence without a full stop."""
         against = ""
-        if self.together.weighing.uses_regrets:
-            measured = words.measured_in(self.together.objective)
+        if self.shared.weighing.uses_regrets:
+            measured = words.measured_in(self.shared.objective)
             against = sentences.AGAINST_OWN(measured=measured, noun=self.noun)
         found = sentences.ONE_NETWORK(
             npus=self.cells[0].cell.n_npus,
@@ -164,22 +164,22 @@ class PortfolioSummary:
             against=against,
             proven=self._proven,
         )
-        return sentences.join(found, self._gained)
+        return sentences.join(found, self._gain)
 
     @property
-    def _gained(self) -> str:
+    def _gain(self) -> str:
         """What the workloads gain over the study's baseline, where it has one."""
-        objective, pairs = self.together.objective, zip(self.cells, self.at_best(), strict=True)
+        objective, pairs = self.shared.objective, zip(self.cells, self.best_rows(), strict=True)
         of_baseline = [(c.reference, c.gain(objective, row)) for c, row in pairs]
         names = [each.name for each, _ in of_baseline if each and each.is_common]
         gains = [g for each, g in of_baseline if each and each.is_common and g is not None]
         if not gains:
             return ""
-        return sentences.IT_IS(gained=words.gained(gains, objective, names[0]))
+        return sentences.IT_IS(gained=words.format_gain(gains, objective, names[0]))
 
     @property
     def _found(self) -> str:
-        value = self.show(float(self.measured[self.best]))
+        value = self.show(float(self.measured[self.best_index]))
         return sentences.MEASURED(measure=self.measure, value=value)
 
     @property
@@ -190,7 +190,7 @@ class PortfolioSummary:
 
     def regret_matrix(self) -> RegretMatrix:
         """Return the loss of each workload on each network of the tables."""
-        networks = self.made_for()
+        networks = self.compared_networks()
         regrets = np.maximum(self.regrets[[i for _, i in networks]], 0.0)
         title = f"workload that runs on it{f' ({self.label})' if self.label else ''}"
         titles = title, "network made for"
@@ -201,7 +201,7 @@ class PortfolioSummary:
         where = f" ({self.label})" if self.label else ""
         title = f"One {self.noun} for all{where}: {self.split}"
         workloads = range(len(self.names))
-        here, alone = self.losses[self.best], self.together.own
+        here, alone = self.losses[self.best_index], self.shared.own
 
         def show(i: int, value: float) -> str:
             objective = self.cells[i].objective
@@ -209,13 +209,13 @@ class PortfolioSummary:
 
         of_workloads = [
             Column("workload", lambda i: self.names[i]),
-            Column("weight", lambda i: words.percent(float(self.together.weighing.share[i]))),
+            Column("weight", lambda i: words.percent(float(self.shared.weighing.share[i]))),
             Column("here", lambda i: show(i, float(here[i]))),
             Column("alone", lambda i: show(i, float(alone[i]))),
             Column("loss", lambda i: words.loss(here[i] / alone[i] - 1)),
             *(
-                Column(head, lambda i, place=place: self.more(i)[place])
-                for place, head in enumerate(self.more_columns)
+                Column(head, lambda i, place=place: self.extra_cells(i)[place])
+                for place, head in enumerate(self.extra_columns)
             ),
         ]
         of_networks = [
@@ -232,7 +232,7 @@ class PortfolioSummary:
         lost = f"What a workload loses on a network{where}"
         return [
             *tabulate(title, workloads, of_workloads),
-            *tabulate(lost, self.made_for(), of_networks),
+            *tabulate(lost, self.compared_networks(), of_networks),
         ]
 
 
@@ -244,55 +244,58 @@ class NetworkSummary(PortfolioSummary):
     """
 
     noun = "network"
-    more_columns = ("plan here", "network alone")
+    extra_columns = ("plan here", "network alone")
 
     @property
     def title(self) -> str:
         return f"one network for all, with the plan of {self.names[0]}"
 
     @property
-    def best(self) -> int:
+    def best_index(self) -> int:
         return len(self.designs) - 1
 
     @property
     def split(self) -> str:
         """The network, in words."""
-        own = self.designs.iloc[self.best].to_dict()
+        own = self.designs.iloc[self.best_index].to_dict()
         # A product of dimensions has no generator, and what a generator makes has no dimensions.
         return naming.coordinates_of({k: text for k, text in own.items() if text != "none"})
 
-    def at_best(self) -> list[pd.Series]:
+    def best_rows(self) -> list[pd.Series]:
         return [cell.best for cell in self.cells]
 
-    def made_for(self) -> list[tuple[str, int]]:
-        return [*((f"{name} alone", i) for i, name in enumerate(self.names)), ("all", self.best)]
+    def compared_networks(self) -> list[tuple[str, int]]:
+        return [
+            *((f"{name} alone", i) for i, name in enumerate(self.names)),
+            ("all", self.best_index),
+        ]
 
     @property
     def label(self) -> str:
         return ""
 
-    def more(self, i: int) -> tuple[str, ...]:
-        return self._plan(i), self._alone(i)
+    def extra_cells(self, i: int) -> tuple[str, ...]:
+        return self._describe_plan(i), self._describe_own_network(i)
 
-    def _plan(self, i: int) -> str:
+    def _describe_plan(self, i: int) -> str:
         """Describe the plan of a workload on the network."""
         own = self.cells[i].cell.coordinates
         return naming.coordinates_of({key: value for key, value in own.items() if is_plan_key(key)})
 
-    def _alone(self, i: int) -> str:
+    def _describe_own_network(self, i: int) -> str:
         """Describe the network that is best for a workload alone, next to the one for all."""
-        own, common = (self.designs.iloc[n].to_dict() for n in (i, self.best))
-        return "the same" if own == common else naming.beside(own, common)
+        own, common = (self.designs.iloc[n].to_dict() for n in (i, self.best_index))
+        return "the same" if own == common else naming.name_change(own, common)
 
     def describe_builds(self) -> list[str]:
-        objective, found = self.together.objective, []
+        objective, found = self.shared.objective, []
         for i, cell in enumerate(self.cells):
             found.append(
                 sentences.WORKLOAD_ON_NETWORK(
                     workload=self.names[i],
-                    plan=self._plan(i),
+                    plan=self._describe_plan(i),
                     claim=objective.claim(objective.value(cell.best)),
-                    loss=words.loss(float(self.regrets[self.best, i])),
+                    loss=words.loss(float(self.regrets[self.best_index, i])),
                 )
             )
         return found
@@ -309,28 +312,28 @@ def summarise_portfolios(
         if entry.own is None:
             continue
         weighing = Weighing.build(entry.share, entry.measure, entry.level)
-        together = SharedMeasure(weighing, np.array(entry.own), cells[0].objective)
+        shared = SharedMeasure(weighing, np.array(entry.own), cells[0].objective)
         if study.is_shared:
-            found.append(_on_networks(by_number, entry, together, study))
+            found.append(_summarise_networks(by_number, entry, shared, study))
             continue
         rows = list(map(_rows, cells))
-        designs, losses = find_common_designs(rows, cells[0].design, together.objective)
+        designs, losses = find_common_designs(rows, cells[0].design, shared.objective)
         if len(designs):
-            measured = together.measured(losses)
-            one = PortfolioSummary(cells, together, entry.bound, designs, losses, measured, rows)
+            measured = shared.measured(losses)
+            one = PortfolioSummary(cells, shared, entry.bound, designs, losses, measured, rows)
             found.append(one)
     return found
 
 
-def _on_networks(
+def _summarise_networks(
     cells: Mapping[int, CellSummary],
     entry: PortfolioRecord,
-    together: SharedMeasure,
+    shared: SharedMeasure,
     study: StudyRecord,
 ) -> NetworkSummary:
     """Compare one network for all workloads with the networks for each of them alone."""
     plans = [[cells.get(n) for n in numbers] for numbers in (*entry.alone, entry.cells)]
-    objective = together.objective
+    objective = shared.objective
     losses = [
         [math.inf if c is None else objective.loss(objective.value(c.best)) for c in own]
         for own in plans
@@ -338,11 +341,11 @@ def _on_networks(
     named = [next(c for c in own if c is not None).cell.coordinates for own in plans]
     return NetworkSummary(
         cells=[cell for cell in plans[-1] if cell is not None],
-        together=together,
+        shared=shared,
         bound=entry.bound,
         designs=pd.DataFrame(map(study.decision, named)),
         losses=np.array(losses),
-        measured=together.measured(np.array(losses)),
+        measured=shared.measured(np.array(losses)),
         tried=(),
     )
 
@@ -420,7 +423,7 @@ def _with_answers(
     rows = {
         cell.cell.cell: row
         for one in portfolios
-        for cell, row in zip(one.cells, one.at_best(), strict=True)
+        for cell, row in zip(one.cells, one.best_rows(), strict=True)
     }
     summaries = [replace(s, for_all=rows.get(s.cell.cell)) for s in summaries]
     by_number = {s.cell.cell: s for s in summaries}

@@ -94,7 +94,7 @@ class SharedMeasure:
             return measure, None
         return measure, tuple((weights / unit @ np.array(slopes, dtype=float)).tolist())
 
-    def best(self, losses: np.ndarray) -> int:
+    def best_design(self, losses: np.ndarray) -> int:
         """Return the position of the best of P designs with losses (P, N), the first of ties."""
         return int(self.measured(losses).argmin())
 

@@ -66,7 +66,7 @@ class SplitPortfolio:
             share=tuple(self.weighing.share.tolist()),
         )
 
-    def together(self, own: Sequence[Incumbents]) -> SharedMeasure:
+    def shared_measure(self, own: Sequence[Incumbents]) -> SharedMeasure:
         """Return the weighing of the workloads' times against ``own``, each one's best."""
         values = []
         for cell, best in zip(self.cells, own, strict=True):
@@ -96,7 +96,7 @@ class SplitPortfolioSearch(SamplerSearch):
 
     def __init__(self, portfolio: SplitPortfolio, own: Sequence[Incumbents]) -> None:
         self._cells, one = portfolio.cells, portfolio.cells[0]
-        self._together = together = portfolio.together(own)
+        self._together = together = portfolio.shared_measure(own)
         models = portfolio.models
         proven = together.proven(models, one.space, one.prices) if models else None
         least = None if proven is None else proven.bandwidth
@@ -211,6 +211,6 @@ class SplitPortfolioQuestion(CellsQuestion):
             designs, losses = find_common_designs(cells, [*splits, *study.parameters], objective)
             if entry.own is not None and len(designs):
                 together = SharedMeasure(one.weighing, np.array(entry.own), objective)
-                design = designs.iloc[together.best(losses)]
+                design = designs.iloc[together.best_design(losses)]
                 found += [int(find_design_row(own, design).name) for own in cells]
         return rows.take(pa.array(found, pa.int64()))

@@ -125,7 +125,7 @@ class WhatIf:
         return float(values[1] / values[0])
 
 
-def references(summary: CellSummary) -> list[Design]:
+def list_changed_designs(summary: CellSummary) -> list[Design]:
     """The designs of a cell that are changed: the best one, or a portfolio's one split for all, and
     the user's own if there is one."""
     best, reference = Design("best", summary.best), summary.reference
@@ -136,20 +136,22 @@ def references(summary: CellSummary) -> list[Design]:
     return [best, Design("baseline", reference.row)]
 
 
-def what_ifs(summary: CellSummary, of: Design) -> list[WhatIf]:
+def list_changes(summary: CellSummary, design: Design) -> list[WhatIf]:
     """Return the changes of a design, the largest effect first; the failed ones last."""
     if summary.changed.empty:
         return []
-    rows = summary.changed[summary.changed["change_of"] == of.row["key"]]
+    rows = summary.changed[summary.changed["change_of"] == design.row["key"]]
     named = {row["change"]: row for _, row in rows.iterrows()}  # of one name the last
-    found = [WhatIf(name, parse_changes(row["changes"]), of, row) for name, row in named.items()]
+    found = [
+        WhatIf(name, parse_changes(row["changes"]), design, row) for name, row in named.items()
+    ]
     return sorted(found, key=lambda each: (each.failed, *(-size for size in _effect(each))))
 
 
-def groups(summary: CellSummary) -> list[list[WhatIf]]:
+def group_changes(summary: CellSummary) -> list[list[WhatIf]]:
     """The changes of each design of a cell of which there are some: of the best one, and then of
     the baseline, whose changes are listed once."""
-    best, *others = (what_ifs(summary, design) for design in references(summary))
+    best, *others = (list_changes(summary, design) for design in list_changed_designs(summary))
     return [best, *filter(None, others)] if best else []
 
 
@@ -193,7 +195,7 @@ _FIXED = "each change alone, the rest of the design as it is (not searched again
 
 def tabulate_cell(summary: CellSummary, title: str = "What if") -> list[Table]:
     """Tabulate the effects of changes, the largest first, and the changes that failed."""
-    of_designs = groups(summary)
+    of_designs = group_changes(summary)
     several, priced = len(of_designs) > 1, summary.priced
     columns = [Column("change", lambda name: name)]
     for own in of_designs:
@@ -210,12 +212,12 @@ def tabulate_cell(summary: CellSummary, title: str = "What if") -> list[Table]:
 
 def tabulate_cells(report: Report) -> list[Table]:
     """Tabulate the effects of changes on the best design of each cell."""
-    cells = [cell for cell in report.found if groups(cell)]
+    cells = [cell for cell in report.found if group_changes(cell)]
     if len(report.summaries) == 1 or not cells:
         return []
     if len(cells) == 1:
         return tabulate_cell(cells[0], f"What if, of {label(cells[0])}")
-    found = [{each.name: each for each in groups(cell)[0]} for cell in cells]
+    found = [{each.name: each for each in group_changes(cell)[0]} for cell in cells]
     columns = [Column("times as fast", lambda name: name)]
     for cell, own in zip(cells, found, strict=True):
         head = label(cell).replace(", ", ",\n")
@@ -282,8 +284,8 @@ _CHANGE_TITLE = "change of throughput (%)"
 
 def chart_changes(cells: Sequence[CellSummary]) -> tuple[str, RowChart] | None:
     """Return the effect of each change, and a claim about it; None if nothing changes anything."""
-    changed = [cell for cell in cells if groups(cell)]
-    found = {name: groups(cell) for name, cell in zip(labels(changed), changed, strict=True)}
+    changed = [cell for cell in cells if group_changes(cell)]
+    found = {name: group_changes(cell) for name, cell in zip(labels(changed), changed, strict=True)}
     if len(found) > 1:
         return _chart_cells({name: own[0] for name, own in list(found.items())[:_CELLS_SHOWN]})
     for own in found.values():
@@ -292,18 +294,18 @@ def chart_changes(cells: Sequence[CellSummary]) -> tuple[str, RowChart] | None:
     return None
 
 
-def chart_designs(of: list[list[WhatIf]]) -> tuple[str, RowChart]:
+def chart_designs(groups: list[list[WhatIf]]) -> tuple[str, RowChart]:
     """Return bars for the best design, and for the baseline or else the throughput per USD, if
     known."""
     # Changes that only fit the baseline follow those of the best design.
-    told = [each for own in of for each in own if not each.failed and not each.is_idle]
+    told = [each for own in groups for each in own if not each.failed and not each.is_idle]
     names = list(dict.fromkeys(each.name for each in told))[:_MOST_CHANGES]
     series = []
-    for name, own in zip(("the best design", "the baseline"), of, strict=False):
+    for name, own in zip(("the best design", "the baseline"), groups, strict=False):
         speeds = {each.name: each.speed for each in own}
         series.append((name, np.array([speeds.get(each, np.nan) for each in names])))
     shown = told[: len(names)]
-    if len(of) == 1 and all(np.isfinite(each.per_cost) for each in shown):
+    if len(groups) == 1 and all(np.isfinite(each.per_cost) for each in shown):
         series[0] = ("throughput", series[0][1])
         series.append(("throughput per USD", np.array([each.per_cost for each in shown])))
     bars = [
@@ -317,7 +319,7 @@ def chart_designs(of: list[list[WhatIf]]) -> tuple[str, RowChart]:
     ]
     least = float(np.nanmin([each.values for each in bars]))
     chart = RowChart(names, _CHANGE_TITLE, bars, start=1.05 * min(0.0, least), has_zero=True)
-    return f"{claim(of[0])}; the rest of the design stays as it is", chart
+    return f"{claim(groups[0])}; the rest of the design stays as it is", chart
 
 
 def _chart_cells(of: dict[str, list[WhatIf]]) -> tuple[str, RowChart] | None:

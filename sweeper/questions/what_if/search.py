@@ -146,7 +146,7 @@ class WhatIfQuestion(Question):
                 yield Reference(baseline, baseline.first[0], key)
 
 
-def check_what_ifs(config: Config, cells: Sequence[CellPlan]) -> None:
+def check_changes(config: Config, cells: Sequence[CellPlan]) -> None:
     """Raise :class:`DimsweepError` for a change that no cell's design can have."""
     if isinstance(config.what_if, str) or not config.what_if:
         return

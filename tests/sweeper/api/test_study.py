@@ -95,7 +95,7 @@ def test_one_network_for_all_costs_what_it_costs() -> None:
     study = dimsweep.Study({**keys, "portfolio": portfolio, "space": space}).run()
     (one,) = study.report.portfolios
     found = {each.question: each for each in answers(study.report)}
-    (cost,) = {float(row["cost_usd"]) for row in one.at_best()}
+    (cost,) = {float(row["cost_usd"]) for row in one.best_rows()}
     assert found["What it costs"].short == usd(cost)
     assert "How sure is the model" in found
     built = found["What to build"].short

@@ -210,9 +210,9 @@ def test_a_name_breaks_between_its_words_and_never_vanishes(name, lines):
 def test_names_that_differ_are_not_cut_alike():
     plans = [f"bandwidth 900 GB/s, 100 GB/s, parallel tensor: 2, pipeline: {n}" for n in (2, 4)]
     assert naming.folded(plans[0]) == naming.folded(plans[1])
-    first, other = naming.folded_apart(plans)
+    first, other = naming.fold_distinctly(plans)
     assert first.endswith("pipeline: 2") and other.endswith("pipeline: 4")
-    assert len(naming.folded_apart(["ab " * 99 + end for end in "cd"])) == 2
+    assert len(naming.fold_distinctly(["ab " * 99 + end for end in "cd"])) == 2
 
 
 def test_values_that_speak_for_themselves_are_told_without_their_axis():
@@ -285,7 +285,7 @@ def test_the_timeline_is_that_of_the_answer_and_says_which(monkeypatch):
     ((cell, row),) = seen
     assert cell.cell.coordinates == {"workload": "small", "network": "b"}
     assert row["trial"] == cell.best["trial"]
-    assert report.decisions.first == "with small, the first of 2 workloads"
+    assert report.decisions.first_scenario == "with small, the first of 2 workloads"
 
 
 def test_trials_are_listed_by_what_they_lose_in_their_own_scenario():

@@ -12,7 +12,7 @@ from dimsweep.sweeper.draw.page import _classify_width, render, render_charts, w
 from dimsweep.sweeper.ledger.record import Provenance
 from dimsweep.sweeper.questions.findings import build_report
 from dimsweep.sweeper.report.answers import answers
-from dimsweep.sweeper.report.charts import RELATIVE_AXIS, chart_values, needs_own_scales
+from dimsweep.sweeper.report.charts import RELATIVE_AXIS, chart_values, needs_separate_scales
 from dimsweep.sweeper.report.runners_up import tabulate_runners_up
 from dimsweep.sweeper.table import Table
 from tests.support.refused import refused
@@ -155,7 +155,7 @@ def test_scenarios_with_very_different_values_are_drawn_relative_to_the_best_of_
         found = build_report(rows, make_study(rows, grid=["workload"])).found
         axis = 1e3, "iteration time (ms)"
         chart = chart_values("ab", found, axis, lambda c: c.best, lambda c: "", "best")
-        assert needs_own_scales(found) == is_relative
+        assert needs_separate_scales(found) == is_relative
         assert chart.axis == (RELATIVE_AXIS if is_relative else axis[1])
         if is_relative:
             assert chart.bars[0].values.tolist() == [1, 1]

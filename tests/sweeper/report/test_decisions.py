@@ -107,7 +107,7 @@ def test_a_decision_that_does_not_run_everywhere_is_not_the_answer() -> None:
     times = {("a", "x"): 1.0, ("b", "x"): 5.0, ("a", "y"): 1.2, ("b", "y"): 6.0, ("a", "z"): 0.1}
     report = build_report(*grid(times))
     assert answers(report)[0].short == "network x"
-    assert report.decisions.worst[2] == np.inf
+    assert report.decisions.worst_regrets[2] == np.inf
     few = {("a", "x"): 1.0, ("b", "y"): 1.0, ("c", "y"): 1.0}
     assert build_report(*grid(few)).headline == (
         "No decision ran in all scenarios: network y ran in most, 2 of 3 scenarios"
@@ -365,7 +365,7 @@ def test_of_a_front_all_that_is_told_is_told_of_the_design_that_is_advised() -> 
         "1.00000 s",
     )
     assert values["  gap to it"] == "0.5%"
-    assert describe.most(cell) == "fastest to within 1%"
+    assert describe.superlative(cell) == "fastest to within 1%"
 
 
 def test_the_runner_up_of_a_front_is_what_would_be_advised_without_the_best() -> None:
@@ -444,7 +444,7 @@ def test_a_scenario_of_no_weight_counts_for_nothing() -> None:
         rows, study.model_copy(update={"weights": {"workload": {"a": 1.0, "b": 0.0}}})
     )
     assert report.headline.startswith("Over 2 workloads, network x is fastest in each that counts")
-    assert report.decisions.mean.tolist() == pytest.approx([0, 0.2, 0.4])
+    assert report.decisions.mean_regrets.tolist() == pytest.approx([0, 0.2, 0.4])
     nothing = {"workload": {"c": 1.0, "a": 0.0, "b": 0.0}}
     assert (
         build_report(rows, study.model_copy(update={"weights": nothing})).decisions.share.tolist()

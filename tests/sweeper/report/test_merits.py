@@ -27,7 +27,7 @@ def test_a_price_says_whether_npus_are_in_it(
     objectives: tuple[Objective, ...], npu_price: float, said: str
 ) -> None:
     cell: Any = SimpleNamespace(objective=objectives[0], objectives=objectives, npu_price=npu_price)
-    assert describe.most(cell) == said
+    assert describe.superlative(cell) == said
 
 
 def test_the_table_of_cells_has_what_was_searched_for(tmp_path: Path) -> None:

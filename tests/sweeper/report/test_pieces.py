@@ -9,7 +9,7 @@ import pytest
 from dimsweep.sweeper.charts import points as thinned
 from dimsweep.sweeper.charts.points import Points, drawn, limits
 from dimsweep.sweeper.questions.findings import build_report, tabulate_cell_details, tabulate_study
-from dimsweep.sweeper.questions.what_if.findings import groups
+from dimsweep.sweeper.questions.what_if.findings import group_changes
 from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.remarks import idle_axes
 from dimsweep.sweeper.report.report import Report
@@ -42,7 +42,7 @@ class InPieces(Rows):
         for part in self._parts:
             own = part if cell is None else part[part["cell"] == cell]
             if len(own):
-                yield own[self.there(columns)]
+                yield own[self.existing_columns(columns)]
 
     def take(self, places: np.ndarray) -> pd.DataFrame:
         return self._table.loc[places]
@@ -80,7 +80,7 @@ def told(report: Report) -> dict[str, object]:
         "said": [report.headline, report.effort, report.causes, report.remarks],
         "answers": answers(report),
         "tables": [(s.title, s.columns, list(s.rows)) for s in tables],
-        "what_ifs": [[each.name for own in groups(c) for each in own] for c in report.found],
+        "what_ifs": [[each.name for own in group_changes(c) for each in own] for c in report.found],
         "splits": [(c.trials.n_designs, c.split_varies, c.priced) for c in report.found],
         "points": {k: list(v) for k, v in Points.from_report(report).source.data.items()},
     }

@@ -238,25 +238,25 @@ def test_only_rechecked_trials_are_no_report():
     ],
 )
 def test_whether_the_ranking_holds(times, messages, expected):
-    sentence = agreement(Comparison.of(ranked(times, messages)))
+    sentence = agreement(Comparison.from_cell(ranked(times, messages)))
     assert sentence.startswith(f"message by message {expected}")
 
 
 def test_more_performance_is_better_message_by_message():
     summary = ranked([1.0, 2, 4], [1.0, 4, 2], objective=["perf_per_cost"])
-    comparison = Comparison.of(summary)
+    comparison = Comparison.from_cell(summary)
     assert (comparison.agree, comparison.differ) == (2, 1)
     assert [comparison.rank(pair) for pair in summary.rechecked] == [1, 3, 2]
 
 
 def test_rounding_is_no_order():
-    comparison = Comparison.of(ranked([1.0, 1 + 1e-12], [2.0, 1.0]))
+    comparison = Comparison.from_cell(ranked([1.0, 1 + 1e-12], [2.0, 1.0]))
     assert (comparison.agree, comparison.differ) == (0, 0)
 
 
 def test_where_cost_is_searched_times_are_compared():
     summary = ranked([3.0, 2, 1], [3.0, 1, 2], costs=[10.0, 20, 30], objective=["cost"])
-    assert agreement(Comparison.of(summary)) == (
+    assert agreement(Comparison.from_cell(summary)) == (
         "message by message cost is the same, and in time design 2 is best (1.00000 s against"
         " 2.00000 s for design 3); the orders agree in 2 of 3 pairs (Kendall tau-b 0.33)"
     )
@@ -286,10 +286,10 @@ def test_each_fidelity_has_its_own_ranking():
         again(again(rows, [0.9, 0.6, 0.5], fidelity="flow"), [1.2, 0.7], fidelity="packet")
     )
     assert summary.fidelities == ["flow", "packet"]
-    by_flow, by_packet = (Comparison.of(summary, name) for name in summary.fidelities)
+    by_flow, by_packet = (Comparison.from_cell(summary, name) for name in summary.fidelities)
     assert [len(each.complete) for each in (by_flow, by_packet)] == [3, 2]
     assert agreement(by_flow) == "flow by flow the ranking of 3 designs is the same"
-    assert agreement(Comparison.of(summary)) == agreement(by_packet)
+    assert agreement(Comparison.from_cell(summary)) == agreement(by_packet)
     sheets = recheck.tabulate_cell(summary)
     assert [sheet.columns[-1] for sheet in sheets] == ["rank by\nflows", "rank by\npackets"]
 

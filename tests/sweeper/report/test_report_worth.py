@@ -48,7 +48,7 @@ def test_the_front_has_gaps_to_its_bound():
     )
     assert (least <= 0.5 + 1e6 / summary.front["cost_usd"] + 1e-12).all()
     assert gaps == pytest.approx(summary.front["time_s"] / least - 1)
-    assert sections.tabulate_whole_front(summary)[0].columns[-1].startswith("gap")
+    assert sections.tabulate_full_front(summary)[0].columns[-1].startswith("gap")
     assert "gap in time" in text_of(rows, study)
     assert only(rows, objective=["time", "cost"]).front_gaps(rows) is None
 

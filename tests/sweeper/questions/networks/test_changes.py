@@ -425,7 +425,7 @@ def test_the_report_tells_what_would_change_the_answer(
     ]
     *names, beside_others = (row[0] for row in sheet.rows)
     assert names == [each.name for each in proof.changes]
-    assert beside_others == "simulated time, beside that of others"
+    assert beside_others == "simulated time against others"
     assert "the next design, " in report.ties
     drawn = design_of_answer(report)
     assert drawn is not None

@@ -50,11 +50,11 @@ def test_its_measure_is_close_to_the_proven_bound(
     run(plan)
     found, study = searched(plan)
     (entry,) = study.portfolios
-    best = found.measured[found.best]
-    regrets = found.losses[found.best] / entry.own - 1
+    best = found.measured[found.best_index]
+    regrets = found.losses[found.best_index] / entry.own - 1
     share = np.array([2, 1]) / 3
     if measure is Measure.WEIGHTED_TIME:
-        assert best == pytest.approx(share @ found.losses[found.best])
+        assert best == pytest.approx(share @ found.losses[found.best_index])
         assert entry.bound <= best <= 1.03 * entry.bound
     else:
         # CVaR at 0.9 gives the worst workload, whose weight is more than a tenth, all there is.
@@ -70,9 +70,9 @@ def test_the_answer_is_the_one_network_and_what_it_costs(small: Small) -> None:
     report = build_report(load(plan.folder).to_pandas(), read_study(plan.folder))
     (one,) = report.portfolios
     rows = [row for _, row in report.chosen]
-    assert [row["time_s"] for row in rows] == list(one.losses[one.best])
+    assert [row["time_s"] for row in rows] == list(one.losses[one.best_index])
     build, search, model, cost = answers(report)
-    split = one.cells[0].split(one.designs.iloc[one.best])
+    split = one.cells[0].split(one.designs.iloc[one.best_index])
     assert build.short == f"{', '.join(map(words.gbps, split))} GB/s"
     assert search.short == one.finding() and model.question == "How sure is the model"
     assert cost.short == words.usd(rows[0]["cost_usd"]) == words.usd(rows[1]["cost_usd"])
@@ -146,7 +146,7 @@ def test_one_workload_loses_nothing(small: Small) -> None:
     plan = small("+portfolio.workloads={gpt3_libra: 1}", *FAST)
     run(plan)
     found, _ = searched(plan)
-    assert found.measured[found.best] <= 1e-4
+    assert found.measured[found.best_index] <= 1e-4
     assert load(plan.folder).to_pandas().groupby("trial").size().max() == 1
 
 
@@ -213,7 +213,7 @@ def test_the_one_split_is_changed_in_each_workload(small: Small) -> None:
         told["design"].tolist()
         == ["shared"] * 2 + ["baseline"] * 2 + ["shared"] * 2 + ["baseline"] * 2
     )
-    for cell, row in zip(one.cells, one.at_best(), strict=True):
+    for cell, row in zip(one.cells, one.best_rows(), strict=True):
         own = told[(told["cell"] == cell.cell.cell) & (told["design"] == "shared")]
         assert own["time_before_s"].tolist() == [row["time_s"]] * 2
         assert cell.named["key"] == row["key"]
@@ -225,7 +225,7 @@ def test_the_one_split_is_changed_in_each_workload(small: Small) -> None:
         assert cell.saved() == pytest.approx(own)
     assert any("saves at the one split for all" in s.title for s in tabulate_study(results.report))
     gains = [c.gain(c.objective, c.named) for c in one.cells]
-    assert f"; it is {words.gained(gains, TIME, 'the baseline')}" in results.headline
+    assert f"; it is {words.format_gain(gains, TIME, 'the baseline')}" in results.headline
     titles = [sheet.title for sheet in tabulate_study(results.report)]
     assert any(title.startswith("What if") for title in titles)
 
@@ -252,5 +252,5 @@ def test_the_picture_of_a_portfolio_is_of_its_one_network(
     draw_found(report)
     ((bars,),) = drawn
     assert bars.label == "one network for all"
-    times = report.portfolios[0].losses[report.portfolios[0].best]
+    times = report.portfolios[0].losses[report.portfolios[0].best_index]
     assert bars.values / bars.values[0] == pytest.approx(times / times[0])

@@ -8,7 +8,7 @@ from bokeh.models import ColumnDataSource
 from dimsweep.sweeper.charts.bars import WHAT_IF
 from dimsweep.sweeper.charts.points import Points
 from dimsweep.sweeper.questions.findings import build_report, tabulate_cell_report, tabulate_study
-from dimsweep.sweeper.questions.what_if.findings import claim, groups
+from dimsweep.sweeper.questions.what_if.findings import claim, group_changes
 from dimsweep.sweeper.report.summary import summarise
 from tests.support.reports import (
     grid,
@@ -36,7 +36,7 @@ def table_of(summary):
 
 def test_the_largest_effect_is_first_and_what_cannot_be_is_last():
     rows = changed(make_rows(search(10)))
-    (changes,) = groups(only(rows))
+    (changes,) = group_changes(only(rows))
     assert [each.name for each in changes] == ["slow", "fast", "same", "fat"]
     assert [each.speed for each in changes[:3]] == pytest.approx([0.5, 1.25, 1])
     table = table_of(only(rows))
@@ -49,7 +49,7 @@ def test_the_largest_effect_is_first_and_what_cannot_be_is_last():
 
 def test_a_design_that_is_no_longer_the_best_is_not_told_of():
     rows = make_rows(search(10))
-    assert groups(only(changed(rows, of=rows["key"][0]))) == []
+    assert group_changes(only(changed(rows, of=rows["key"][0]))) == []
 
 
 def test_another_batch_is_told_in_tokens_and_a_price_in_dollars():
@@ -78,7 +78,7 @@ def test_the_baseline_stands_beside_the_best():
     rows, study = with_baseline(rows, make_study(rows), {"": 3.0})
     rows = what_if(rows, {"fast": 1.5}, cell=100)
     (summary,) = summarise(rows, study)
-    best, baseline = groups(summary)
+    best, baseline = group_changes(summary)
     assert [each.of.name for each in (*best, *baseline)] == ["best"] * 4 + ["baseline"]
     table = table_of(summary)
     assert table.columns[1].startswith("best: time") and "baseline: time" in table.columns[4]
