@@ -32,7 +32,7 @@ from dimsweep.engine.reliability import Outage, Renewal, compute_mean_speed
 from dimsweep.engine.units import PICOSECONDS, format_time
 from dimsweep.engine.workload.graph import Workload
 
-if TYPE_CHECKING:  # SimPy is imported by whoever simulates messages
+if TYPE_CHECKING:  # SimPy is imported only to simulate messages
     from dimsweep.engine.kernels.carriers import Traffic
     from dimsweep.engine.kernels.messages import MessageRun
     from dimsweep.engine.kernels.messages.program import LinkAccount
@@ -45,7 +45,7 @@ class Result:
     """The result of one iteration.  Times are seconds, sizes bytes (see :class:`Breakdown`)."""
 
     run: "Run | MessageRun"
-    outages: tuple[Outage, ...] = ()  # what may be down while the job goes on, and what that costs
+    outages: tuple[Outage, ...] = ()  # devices that may be down while the job continues
 
     def __repr__(self) -> str:
         """Show the time and the cluster in a notebook."""
@@ -282,14 +282,18 @@ def simulate(
     """
     if not isinstance(workload, Workload):
         hint = "a dimsweep.engine.Workload, such as plan.training(model, plan, mesh) makes"
-        raise DimsweepError(f"{workload!r} is no workload", where="workload", hint=hint)
+        raise _wrong_type(workload, "workload", hint)
     if not isinstance(cluster, Cluster):
         hint = "a dimsweep.engine.Cluster, such as Cluster(Topology.build('Ring(8)', ...))"
-        raise DimsweepError(f"{cluster!r} is no cluster", where="cluster", hint=hint)
+        raise _wrong_type(cluster, "cluster", hint)
     if fidelity not in tuple(Fidelity):
-        raise DimsweepError(f"{fidelity!r} is none of {', '.join(Fidelity)}", where="fidelity")
+        raise DimsweepError(
+            f"unknown fidelity {fidelity!r}; known: {', '.join(Fidelity)}",
+            where="fidelity",
+            code="unknown-name",
+        )
     if fidelity != Fidelity.PHASE:
-        from dimsweep.engine.kernels.messages import lower_by_rank  # which few need
+        from dimsweep.engine.kernels.messages import lower_by_rank  # a slow import
         from dimsweep.engine.kernels.network import run_messages
 
         program = lower_by_rank(workload, cluster, Fidelity(fidelity))
@@ -297,11 +301,19 @@ def simulate(
         return Result(run)
     if watch:
         raise DimsweepError(
-            "the phase kernel has no links", where="watch", hint='fidelity="packet", or no watch'
+            "the phase kernel has no links to watch",
+            where="watch",
+            hint='choose fidelity="packet", or leave watch out',
+            code="unsupported",
         )
     phases = lower(workload, cluster, fold=fold)
     check_phases(phases)
     return Result(run_one(phases, record=record))
+
+
+def _wrong_type(value: object, name: str, expected: str) -> DimsweepError:
+    problem = f"{value!r} is not a {name}; expected {expected}"
+    return DimsweepError(problem, where=name, code="wrong-type")
 
 
 def check_phases(program: Program) -> None:
@@ -311,7 +323,7 @@ def check_phases(program: Program) -> None:
     """
     program.communication.network.check_phases()
     if program.communication.network.graph is not None:
-        from dimsweep.engine.kernels.messages import check_network  # which few need
+        from dimsweep.engine.kernels.messages import check_network  # a slow import, seldom needed
 
         check_network(program, Fidelity.PHASE)
 

@@ -10,7 +10,7 @@ from dimsweep.engine.kernels.phase.batch import Measures, Run, entrances_of
 from dimsweep.engine.kernels.phase.path import Chain, empty_path, read_chain
 from dimsweep.engine.lower.program import NO_DIM, Floats, Longs, NodeKind, Program, Table
 
-if TYPE_CHECKING:  # SimPy is imported by whoever simulates messages
+if TYPE_CHECKING:  # SimPy is imported only to simulate messages
     from dimsweep.engine.kernels.messages import MessageRun
 
 OPERATOR, ON_LINK, UNKNOWN = -1, -2, -3  # in the place of a phase's number
@@ -42,7 +42,9 @@ def list_threads(program: Program) -> list[str]:
 def spans_of(run: "Run | MessageRun") -> Spans:
     """Return all spans of a recorded run; raises :class:`DimsweepError` if nothing was recorded."""
     if not run.recorded and len(run.program.structure.flows) > 0:
-        raise DimsweepError("the run was not recorded", hint="simulate with record=True")
+        raise DimsweepError(
+            "the run was not recorded", hint="simulate with record=True", code="missing"
+        )
     if isinstance(run, Run):
         nodes = run.state.nodes
         parts = [_operators(run.program, nodes["start"], nodes["end"]), _class_phases(run)]
@@ -151,7 +153,7 @@ def merge_spans(start: Longs, end: Longs) -> tuple[Longs, Longs]:
 # --- along the critical path ----------------------------------------------------------------------
 
 
-# What computes on a critical path.
+# Bottlenecks of computations on a critical path.
 COMPUTE, MEMORY, REMOTE, HOST = "compute", "memory", "remote memory", "host"
 
 

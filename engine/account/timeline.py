@@ -22,14 +22,14 @@ from dimsweep.engine.lower.program import NO_FLOW, NO_NODE, POINT_TO_POINT, Long
 from dimsweep.engine.topology.coordinates import coordinates_of, ranks_at
 from dimsweep.engine.units import format_time
 
-if TYPE_CHECKING:  # SimPy is imported by whoever simulates messages
+if TYPE_CHECKING:  # SimPy is imported only to simulate messages
     from dimsweep.engine.kernels.messages import MessageRun
     from dimsweep.engine.kernels.packet import History
 
 Event = dict[str, Any]
 _STEPS = 1000  # of a run, over each of which a rate is averaged
 _PER_MICROSECOND = 1e6  # picoseconds; the format counts microseconds
-_NANOSECOND = 1000  # picoseconds; what viewers tell apart
+_NANOSECOND = 1000  # picoseconds; what viewers describe_node apart
 _BYTES_A_SPAN = 350  # with its arrows, to begin with
 _MOST_RANKS = 8  # of a communicator that are named one by one
 
@@ -70,9 +70,10 @@ def build_trace(run: "Run | MessageRun", limit: int | None = None) -> dict[str, 
             return made
         if not room:
             raise DimsweepError(
-                f"a timeline of {limit:,} bytes has no room for its names and counters",
+                f"{limit:,} bytes are too few for the timeline's names and counters",
                 where="timeline_limit",
-                hint=f"such as {size:,} B or more",
+                hint=f"allow {size:,} B or more",
+                code="out-of-range",
             )
         room = room * limit // size * 19 // 20
 
@@ -115,7 +116,7 @@ def _names(run: "Run | MessageRun", spans: Spans) -> Iterator[Event]:
             yield _thread(cls, thread, name)
     for process, thread in sorted(used):
         if thread >= len(threads) and process < len(names.class_count):
-            yield _thread(process, thread, f"{threads[thread % len(threads)]}, beside it")
+            yield _thread(process, thread, f"{threads[thread % len(threads)]}, concurrent")
     if not isinstance(run, Run):
         yield _process(program.n_npus, "links")
         for thread, account in enumerate(links):
@@ -203,7 +204,7 @@ def _operator_describer(program: Program) -> Callable[[int], tuple[str, Event]]:
         return found | {"dimension": ", ".join(dims)}
 
     @cache
-    def tell(node: int) -> tuple[str, Event]:
+    def describe_node(node: int) -> tuple[str, Event]:
         own = s.nodes[node]
         category = categories[NodeKind(int(own["kind"]))]
         if own["flow"] == NO_FLOW:
@@ -219,7 +220,7 @@ def _operator_describer(program: Program) -> Callable[[int], tuple[str, Event]]:
                 args |= {"from": f"ranks like {sender}", "to": f"ranks like {receiver}"}
         return category, args
 
-    return tell
+    return describe_node
 
 
 def _communicator(program: Program, group: str, rank: int) -> str:

@@ -2,7 +2,7 @@
 
 Each bound is a maximum of pieces.  A piece is fixed seconds plus bytes over bandwidths, and both
 grow in proportion to the collective's bytes, except for rounding.  So the pieces of two sizes give
-those of all sizes.  :func:`engine.bound.work.work_of` computes them, as for lowered programs.
+all sizes.  :func:`engine.bound.work.work_of` computes them, as for lowered programs.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence

@@ -161,7 +161,7 @@ class Items:
 
 def items_of(s: Structure) -> Items:
     """Return the items of a structure; raises :class:`DimsweepError` for circular dependencies."""
-    # Flows first, then what is none.
+    # Flows first, then the other operators.
     flow = s.nodes["flow"]
     alone = (s.nodes["flow"] < 0) | (s.nodes["kind"] == NodeKind.RECEIVE)
     item: Ints = np.where(alone, len(s.flows) + np.cumsum(alone) - 1, flow).astype(np.int32)
@@ -172,7 +172,9 @@ def items_of(s: Structure) -> Items:
     target = np.concatenate([item[s.following], item[received]])
     order = _sort_topologically(*_sort_edges(source, target, n), np.bincount(target, minlength=n))
     if len(order) < n:
-        raise DimsweepError("operators wait for one another in a circle", where="workload")
+        raise DimsweepError(
+            "operators wait for one another in a circle", where="workload", code="stalled"
+        )
     place = np.empty(n, dtype=np.int32)
     place[order] = np.arange(n)
     fixed, kind = np.zeros(n), np.full(n, -1, dtype=np.int32)

@@ -1,8 +1,8 @@
 """Pareto fronts of time and money, and one network for several workloads.
 
-phi(c), the least of a convex model of the time over the bandwidths that cost at most c, is convex
+phi(c), the minimum of a convex model of the time over bandwidths that cost at most c, is convex
 and never grows with c (Boyd and Vandenberghe, Convex Optimization, 2004, section 5.6).  So between
-amounts at which it is known a line drawn on from two of them lies below it.
+known amounts, the line through two of them, drawn on, is below it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -108,7 +108,9 @@ def _minimum_cost(space: LinearSpace, prices: Prices) -> float:
     )
     if found.x is None:
         space.check()
-        raise DimsweepError("the solver found no cheapest network", where="space")
+        raise DimsweepError(
+            "the solver found no cheapest network", where="space", code="infeasible"
+        )
     return float(prices.cost(found.x * scale))
 
 
@@ -152,12 +154,19 @@ class Weighing:
         [0, 1).
         """
         if not len(weights):
-            raise DimsweepError("a portfolio needs a workload", where="portfolio")
+            raise DimsweepError(
+                "the portfolio is empty; it needs a workload", where="portfolio", code="missing"
+            )
         share = np.array(weights, dtype=float)
         if not (np.isfinite(share).all() and (share >= 0).all() and share.sum() > 0):
-            raise DimsweepError("weights are zero or more, and not all zero", where="weights")
+            raise DimsweepError(
+                "weights must be zero or more, finite, and not all zero",
+                where="weights",
+                code="out-of-range",
+            )
         if not 0 <= level < 1:
-            raise DimsweepError(f"level {level:g}", where="level", hint="0 <= level < 1")
+            problem = f"{level:g}; it must be 0 or more and below 1"
+            raise DimsweepError(problem, where="level", code="out-of-range")
         return cls(share / share.sum(), Measure(measure), level)
 
     @property
@@ -228,7 +237,7 @@ def portfolio(
         If given, time * cost counts instead of time.
     best
         The values, in seconds (times USD), that regrets count against instead of the models'
-        own optima: those of runs, say, so that the bound holds for the regrets of runs.
+        own optima. With values of runs, the bound holds for the regrets of runs.
 
     Raises
     ------
@@ -237,17 +246,18 @@ def portfolio(
     """
     if weights is None:
         weights = dict.fromkeys(models, 1.0)
-    for given, what in ((weights, "weight"), (best, "best value")):
+    for given, noun in ((weights, "weight"), (best, "best value")):
         if given is not None and set(given) != set(models):
             odd = sorted(set(given) ^ set(models))[0]
-            raise DimsweepError(
-                f"{odd!r} has a {what} or a workload, but not both", where="weights"
-            )
+            problem = f"{odd!r} needs both a workload and a {noun}, and has only one of them"
+            raise DimsweepError(problem, where="weights", code="mismatch")
     weighing = Weighing.build([weights[name] for name in models], measure, level)
     own = {name: optimum(model, space, prices) for name, model in models.items()}
     least = np.array([own[name].value if best is None else best[name] for name in models])
     if weighing.uses_regrets and not (least > 0).all():
-        raise DimsweepError("a workload that takes no time has no regret", where="portfolio")
+        name = list(models)[int(least.argmin())]
+        problem = f"workload {name!r} takes 0 s, so its regret is undefined"
+        raise DimsweepError(problem, where="portfolio")
     unit = least if weighing.uses_regrets else np.ones(len(least))
     found = optimum(_PortfolioModel(list(models.values()), unit, weighing), space, prices)
     times = np.array([time_of(model, found.bandwidth) for model in models.values()])

@@ -20,7 +20,7 @@ _ROUNDS = 400
 _CLOSE = 1e-10  # relative; about the solver's own accuracy
 _POLISH = 4
 _LEAST = 1e-9  # unit, relative to the greatest
-_FAR = 1e9  # so many times too little bandwidth makes any dimension the busiest
+_FAR = 1e9  # a bandwidth divided by it makes any dimension the busiest
 
 
 class ConvexModel(Protocol):
@@ -94,7 +94,10 @@ def optimum(model: ConvexModel, space: LinearSpace, prices: Prices | None = None
     if best is None:
         space.check()
         raise DimsweepError(
-            "the solver found no optimum", where="space", hint="set tighter minima and maxima"
+            "the solver found no optimum",
+            where="space",
+            hint="set tighter minima and maxima",
+            code="infeasible",
         )
     x, s = best.z[: space.n_dims], best.z[-1]
     bandwidth = _feasible(x / s * form.bandwidth, space)

@@ -201,18 +201,18 @@ def bound_time(
     before, after = _pass_times(staging, plan, turns, stages.examples(PASSES))
     before, after = (stages.expand(PASSES, each) for each in (before, after))
 
-    def least(before: Floats, after: Floats) -> Floats:
+    def lower_bound(before: Floats, after: Floats) -> Floats:
         paths = _StagePaths(staging, plan, turns, stages, before, after)
         return _Epilogue(staging, plan, turns, reach, stagings).end_time(paths) * (1 - _ROUNDING)
 
     if stagings.slowest == 1.0:
-        return least(before, after)
+        return lower_bound(before, after)
     computed = [
         each / stagings.slowest for each in _pass_times(staging, plan, turns, CellCommunication(1))
     ]
     return np.minimum.reduce(  # the slowest NPU is in one of the stages
         [
-            least(
+            lower_bound(
                 *(
                     _slow_down_stage(*each, stage)
                     for each in zip((before, after), computed, strict=True)

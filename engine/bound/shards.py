@@ -241,9 +241,10 @@ def check_bounded(plan: ParallelPlan) -> None:
     ):
         if refused:
             raise DimsweepError(
-                "no bound of a plan without its graph knows this",
+                "the bound of a plan without its graph does not cover this key",
                 where=f"plan.{name}",
                 hint="leave it out, or make plans an axis of a grid",
+                code="unsupported",
             )
 
 

@@ -43,16 +43,21 @@ class LinearSpace:
         least, most = np.array(low, dtype=float), np.array(high, dtype=float)
         rows = [np.array(row, dtype=float) for _, row, _, _ in rules]
         if least.ndim != 1 or any(row.shape != least.shape for row in (most, *rows)):
-            raise DimsweepError("bounds and rules are for different dimensions", where="space")
+            problem = "bounds and rules have different numbers of dimensions"
+            raise DimsweepError(problem, where="space", code="mismatch")
         if not (np.isfinite(least).all() and (least >= 0).all()) or np.isnan(most).any():
             raise DimsweepError(
-                "a lower bound is zero or more, and finite; an upper one is a number", where="space"
+                "lower bounds must be finite and zero or more, and upper bounds numbers",
+                where="space",
+                code="out-of-range",
             )
         for name, row, relation, limit in rules:
             if relation not in ("<=", ">=", "=="):
-                raise DimsweepError(f"unknown relation {relation!r}", where=name)
+                problem = f"unknown relation {relation!r}; known: <=, >=, =="
+                raise DimsweepError(problem, where=name, code="unknown-name")
             if not (np.isfinite(np.array(row, dtype=float)).all() and np.isfinite(limit)):
-                raise DimsweepError("coefficients and limit must be finite", where=name)
+                problem = "coefficients and limit must be finite"
+                raise DimsweepError(problem, where=name, code="out-of-range")
         sign = np.array([-1.0 if relation == ">=" else 1.0 for _, _, relation, _ in rules])
         return cls(
             least,
@@ -89,7 +94,7 @@ class LinearSpace:
         rows, limits = self.inequalities()
         for _ in range(self.n_dims + 1):
             for row, limit in zip(rows, limits, strict=True):
-                # What the others take at least leaves the most for each.
+                # The minimum of all others leaves the maximum of each.
                 with np.errstate(invalid="ignore"):
                     least = np.where(row > 0, row * low, np.where(row < 0, row * high, 0.0))
                 for d in np.flatnonzero(row):
@@ -120,6 +125,7 @@ class LinearSpace:
             "no bandwidths obey all rules; these conflict: " + "; ".join(rule[0] for rule in kept),
             where="space",
             hint="relax any one of them",
+            code="infeasible",
         )
 
     def _rules(self) -> list[tuple[str, Floats, float, bool]]:
@@ -163,8 +169,8 @@ def _feasible(rules: Sequence[tuple[str, Floats, float, bool]], n_dims: int) -> 
 # Time * cost is not convex in the bandwidths b, but in x = s b with s = 1 / cost: there a piece
 # slope / b + fixed of the time, times the cost, reads slope / x + fixed / s; cost is the plane
 # prices . x + fixed price * s = 1, and a rule row . b <= limit is row . x <= limit * s (Charnes and
-# Cooper's change of variables, 1962).  The time alone is the same with a fixed price of one and no
-# other.  All numbers are scaled to the order of one.
+# Cooper's change of variables, 1962).  For the time alone the fixed price is one and all others are
+# zero.  All numbers are scaled to the order of one.
 
 
 _TIME_ALONE = 1.0  # the fixed price then
@@ -222,9 +228,12 @@ def _largest_number(low: Floats, high: Floats, limits: Floats) -> float:
 def _check_prices(prices: Prices, n_dims: int) -> tuple[Floats, float]:
     price = np.array(prices.per_bandwidth, dtype=float)
     if price.shape != (n_dims,):
-        raise DimsweepError(f"{len(price)} prices for {n_dims} dimensions", where="prices")
+        raise DimsweepError(
+            f"{len(price)} prices for {n_dims} dimensions", where="prices", code="mismatch"
+        )
     if not (np.isfinite(price).all() and (price >= 0).all() and 0 <= prices.fixed < np.inf):
-        raise DimsweepError("a price is zero or more, and finite", where="prices")
+        problem = "prices must be finite and zero or more"
+        raise DimsweepError(problem, where="prices", code="out-of-range")
     return price, prices.fixed
 
 
@@ -240,16 +249,17 @@ def _minimum_cost(
     rows = np.vstack([-space.coefficients, space.coefficients[space.equal]])
     ends = np.concatenate([-limits, limits[space.equal]])
     for row, end in zip(rows, ends, strict=True):
-        # What it takes away from the sum only makes the rest dearer.
+        # Negative coefficients only raise the amount, and so the cost, of the rest.
         used = row > 0
         if end > 0 and used.any():
             least = max(least, end * (price[used] / row[used]).min())
     total = float(least + fixed)
     if total <= 0:
         raise DimsweepError(
-            "less bandwidth is better without end: the cost may come near zero",
+            "nothing limits the cost from below, so ever less bandwidth is better",
             where="space",
             hint="set a total, minima, or a fixed price such as that of the NPUs",
+            code="missing",
         )
     return total * (1 - 1e-12)
 
@@ -265,7 +275,10 @@ def _box(
         if not np.isfinite(ends).all():
             d = int(np.flatnonzero(~np.isfinite(ends))[0])
             raise DimsweepError(
-                f"nothing keeps b{d} from growing for ever", where="space", hint="set a maximum"
+                f"nothing limits b{d} from above",
+                where="space",
+                hint="set a maximum",
+                code="missing",
             )
         ends = np.concatenate([ends, sums @ ends])
     s = 1 / most_cost * (1 - 1e-12), 1 / least_cost

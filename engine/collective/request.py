@@ -61,8 +61,9 @@ def request_for(kind: CollectiveKind, held: float, group: Group, cluster: Cluste
     then = own if model.timings is None else model.timings.bandwidth or own
     if len(then) != len(own):
         raise DimsweepError(
-            f"the links of {len(then)} dimensions were measured, of {len(own)}",
+            f"{len(then)} bandwidths for {len(own)} dimensions; give one for each",
             where="collective.measured_bandwidth",
+            code="mismatch",
         )
     used = [d for d, members in enumerate(group.sizes) if members > 1]
     policy = model.subgroup_bandwidth

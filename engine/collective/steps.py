@@ -131,9 +131,10 @@ def _in_step(rounds: MemberRounds | SwitchRounds) -> list[Strand]:
         if len(strands) == len(rounds.strands) and len({len(strand) for strand in strands}) == 1:
             return strands
     raise DimsweepError(
-        "members do not all go from round to round side by side",
+        "members do not all have the same number of rounds, one after another",
         where="collective.algorithms",
         hint="write steps() for this algorithm",
+        code="unsupported",
     )
 
 

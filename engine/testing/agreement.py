@@ -16,7 +16,7 @@ from dimsweep.engine.topology.coordinates import Group
 from dimsweep.engine.topology.topology import Dimension, Topology
 from dimsweep.engine.workload.graph import Collective, Workload
 
-_MOST = 5  # findings that are told: the first ones are the causes of the rest
+_MOST = 5  # reported findings: the first ones are the causes of the rest
 
 
 def faults_of_copies(thing: object) -> Iterator[str]:
@@ -100,8 +100,8 @@ def disagreements(case: Case) -> Iterator[str]:
     if not _by_switches(case):
         others[Fidelity.FLOW] = case.time(Fidelity.FLOW)
     if abs(min(others.values()) - by_phase) > ROUNDING * by_phase:
-        told = " and ".join(f"{_ms(time)} by {name}s" for name, time in others.items())
-        yield f"{case}: {_ms(by_phase)} by phases, {told}"
+        slower = " and ".join(f"{_ms(time)} by {name}s" for name, time in others.items())
+        yield f"{case}: {_ms(by_phase)} by phases, {slower}"
     elif case.p == case.n and not _by_switches(case):
         ratio = case.time(Fidelity.PACKET) / by_phase
         if not PACKETS[0] <= ratio <= PACKETS[1]:

@@ -97,7 +97,7 @@ def faults_of_members(rounds: MemberRounds, kind: CollectiveKind) -> Iterator[st
     for (member, _), known in walk.known.items():
         heard[member] |= known
     if any(len(known) < p for known in heard):
-        yield "some member does not hear of all others"
+        yield "a member receives nothing of some other member"
     reduces = kind in (CollectiveKind.ALL_REDUCE, CollectiveKind.REDUCE_SCATTER)
     reduced = sum(r.reduce for strands in members for strand in strands for r in strand)
     # To add up p members' bytes takes p - 1 additions of them, or more where several do the same.
@@ -109,9 +109,9 @@ def faults_of_members(rounds: MemberRounds, kind: CollectiveKind) -> Iterator[st
 
 def faults_of_switches(rounds: SwitchRounds, p: int) -> Iterator[str]:
     """Yield the faults of messages by a switch."""
-    told = {(i, j) for each in rounds.rounds for i in each.sources for j in each.targets}
-    if told != {(i, j) for i in range(p) for j in range(p)}:
-        yield "some member does not hear of all others"
+    reached = {(i, j) for each in rounds.rounds for i in each.sources for j in each.targets}
+    if reached != {(i, j) for i in range(p) for j in range(p)}:
+        yield "a member receives nothing of some other member"
 
 
 # --- by links -------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ def _wires(block: Block, n: int, graph: nx.DiGraph) -> Iterator[str]:
         ).most_common()
         usual = [length for length, count in hops if count == hops[0][1]]
         if (said := block.message_path(n, offset).hops) not in usual:
-            apart = f"are {usual[0]} links apart, {said} by way()"
+            apart = f"are {usual[0]} links apart, {said} by message_path()"
             yield f"NPUs of {label} that are {offset} apart {apart}"
 
 
@@ -117,8 +117,8 @@ def _cut(block: Block, n: int, graph: nx.DiGraph) -> Iterator[str]:
             del graph.edges[a, b]["capacity"]
     least = min(_flow(graph, n, half) for half in combinations(range(n), n // 2) if 0 in half)
     if abs(least - (said := block.cut(n))) > 1e-9:
-        told = f"{least:g} of an NPU's bandwidth, {said:g} by cut()"
-        yield f"halves of {block.label(n)} can send each other {told}"
+        rates = f"{least:g} of an NPU's bandwidth, {said:g} by cut()"
+        yield f"halves of {block.label(n)} can send each other {rates}"
 
 
 def _flow(graph: nx.DiGraph, n: int, half: tuple[int, ...]) -> float:
@@ -154,11 +154,11 @@ def _findings_of_generator(generator: Generator) -> Iterator[str]:
     yield from faults_of_copies(generator)
     network, again = generator.build(), deepcopy(generator).build()
     if (network.links, network.devices) != (again.links, again.devices):
-        yield "it makes another network of the same parameters"
+        yield "it builds another network from the same parameters"
     yield from _cables(network)
     yield from _devices(network)
     if _written(network) != (network.links, network.devices):
-        yield "what is written of its network is read as another one"
+        yield "its network changes when it is written and read again"
     if 1 < network.n_npus <= _MOST:
         yield from _times(network)
 

@@ -137,7 +137,7 @@ def _time_of_access(memory: RemoteMemory, store: bool, fidelity: Fidelity) -> in
 def _matters(memory: RemoteMemory, key: str) -> bool:
     """Return whether another value of a key changes the time of an access, or fills nodes."""
     if getattr(memory, key) is None:
-        return True  # what is left out may have any meaning
+        return True  # a key without a value may have any meaning
     for value in other_values(getattr(memory, key)):
         try:
             other = dataclasses.replace(memory, **{key: value})

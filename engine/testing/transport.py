@@ -99,7 +99,7 @@ def check_transport(name: str) -> None:
 
 def _findings(transport: Transport) -> Iterator[str]:
     try:
-        yield from _alone(transport)
+        yield from _single_flow(transport)
         yield from _fair(transport)
         if not transport.takes_trimmed:
             yield from _incast(transport, Star(13, buffer=600_000))
@@ -113,7 +113,7 @@ def _findings(transport: Transport) -> Iterator[str]:
             yield f"its key {field.name!r} changes nothing"
 
 
-def _alone(transport: Transport) -> Iterator[str]:
+def _single_flow(transport: Transport) -> Iterator[str]:
     """Yield faults of a single flow, whose last packet takes the second link after the others."""
     star, n_packets = Star(2), 10_000
     flow = star.flow(0, n_packets * _PAYLOAD, window=not transport.speaks_tcp)
@@ -145,8 +145,8 @@ def fairness_of(transport: Transport) -> float:
 def _fair(transport: Transport) -> Iterator[str]:
     found = fairness_of(transport)
     if found < transport.fairness:
-        told = f"the slower of two long flows sends {found:.2f} of what the faster one does"
-        yield f"{told}, and its fairness is said to be {transport.fairness:g}"
+        shares = f"the slower of two long flows sends {found:.2f} times the bytes of the faster one"
+        yield f"{shares}, but its fairness is declared as {transport.fairness:g}"
 
 
 def _incast(transport: Transport, star: Star) -> Iterator[str]:
@@ -154,12 +154,12 @@ def _incast(transport: Transport, star: Star) -> Iterator[str]:
     flows = [star.flow(host, size, window=not transport.speaks_tcp) for host in range(n)]
     run, again = (star.run(transport, flows) for _ in range(2))
     if (run.ends != again.ends).any() or run.events != again.events:
-        yield "the same flows end at other times when they are simulated again"
+        yield "a second simulation of the same flows ends them at other times"
     (port,) = (port for port in run.ports if (port.node, port.to) == (_SWITCH, n))
     n_bytes = n * (size + size // _PAYLOAD * (_HEADER + transport.header))
     again_allowed = transport.resends and not star.pauses
     if port.data_bytes < n_bytes or (port.data_bytes > n_bytes and not again_allowed):
-        yield f"of an incast of {n_bytes:,} bytes {port.data_bytes:,} arrive"
+        yield f"{port.data_bytes:,} of the {n_bytes:,} bytes of an incast arrive"
 
 
 def _matters(transport: Transport, key: str) -> bool:

@@ -31,8 +31,9 @@ def register(*algorithms: Algorithm) -> None:
     for algorithm in algorithms:
         if algorithm.name == AUTO or ALGORITHMS.get(algorithm.name, algorithm) != algorithm:
             raise DimsweepError(
-                f"there is an algorithm called {algorithm.name!r} already",
+                f"an algorithm called {algorithm.name!r} is already registered",
                 where="collective.algorithms",
+                code="duplicate",
             )
         ALGORITHMS[algorithm.name] = algorithm
 
@@ -65,6 +66,7 @@ def algorithm_for(block: Block, name: str) -> Algorithm:
             f"{name!r} does not run on a {block.name}",
             where="collective.algorithms",
             hint=f"{block.name}: {', '.join((AUTO, *names, *_by_network()))}",
+            code="unsupported",
         )
     return _registered(block, names[0] if name == AUTO else name)
 
@@ -94,15 +96,18 @@ def chosen_algorithms(cluster: Cluster) -> tuple[Chosen, ...]:
         names = tuple(own if name == AUTO else name for name in names)
         if stray := set(names) & {*_by_network()}:
             raise DimsweepError(
-                f"{stray.pop()!r} goes by links, and a {interconnect.noun} says itself how "
+                f"{stray.pop()!r} needs single links, but a {interconnect.noun} defines how "
                 "collectives run on it",
                 where="collective.algorithms",
-                hint=f"auto, or no {interconnect.noun}",
+                hint=f"choose auto, or leave out the {interconnect.noun}",
+                code="conflict",
             )
     for key, given in (("algorithms", names), ("all_to_all", all_to_alls)):
         if len(given) != len(dims):
             raise DimsweepError(
-                f"{len(given)} algorithms for {len(dims)} dimensions", where=f"collective.{key}"
+                f"{len(given)} algorithms for {len(dims)} dimensions",
+                where=f"collective.{key}",
+                code="mismatch",
             )
     return tuple(
         Chosen(
@@ -126,9 +131,10 @@ def algorithm_of_phase(
     names = list_all_to_alls(block)
     if all_to_all not in (AUTO, *names):
         raise DimsweepError(
-            f"{all_to_all!r} is no all-to-all on a {block.name}",
+            f"{all_to_all!r} does not run all-to-alls on a {block.name}",
             where="collective.all_to_all",
             hint=f"{block.name}: {', '.join((AUTO, *names))}",
+            code="unsupported",
         )
     return _registered(block, names[0] if all_to_all == AUTO else all_to_all)
 
@@ -146,7 +152,8 @@ def _registered(block: Block, name: str) -> Algorithm:
         raise DimsweepError(
             f"{block.name} names the algorithm {name!r}, which is not registered",
             where="collective.algorithms",
-            hint=f"there are: {', '.join(ALGORITHMS)}",
+            hint=f"registered: {', '.join(ALGORITHMS)}",
+            code="unknown-name",
         )
     return ALGORITHMS[name].adapt_to_block(block)
 

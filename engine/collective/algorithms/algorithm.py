@@ -78,7 +78,7 @@ class Algorithm(ABC):
     def measured(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
         """Return the steps of :meth:`rounds`, measured on the wires of the block."""
         from dimsweep.engine.collective.steps import (
-            measured_steps,  # which knows networks, and few need
+            measured_steps,  # a slow import, seldom needed
         )
 
         circle = setting.block.closes_ring(setting.n, setting.p, setting.stride)
@@ -99,8 +99,9 @@ class Algorithm(ABC):
     def cannot(self, kind: CollectiveKind) -> DimsweepError:
         """Return the error to raise for an unsupported kind."""
         return DimsweepError(
-            f"{self.name!r} is no algorithm for a phase of {kind.value}",
+            f"{self.name!r} cannot run a phase of {kind.value}",
             where="collective.algorithms",
+            code="unsupported",
         )
 
 

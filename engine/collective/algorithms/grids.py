@@ -23,7 +23,7 @@ from dimsweep.engine.topology.blocks import Block, Grid, SubgroupBandwidth
 class OnGrid(Algorithm):
     """An algorithm for the rows and columns of a grid."""
 
-    grid: Grid | None = None  # of the one that is registered, none
+    grid: Grid | None = None  # None in the registered instance
 
     def adapt_to_block(self, block: Block) -> Algorithm:
         """Return the algorithm for this grid."""
@@ -33,9 +33,10 @@ class OnGrid(Algorithm):
     def _grid(self) -> Grid:
         if self.grid is None:
             raise DimsweepError(
-                f"{self.name!r} runs on rows and columns only",
+                f"{self.name!r} runs only on grids of rows and columns",
                 where="collective.algorithms",
-                hint="on Mesh2D(x,y) and Torus2D(x,y)",
+                hint="use Mesh2D(x,y) or Torus2D(x,y)",
+                code="unsupported",
             )
         return self.grid
 
@@ -204,7 +205,7 @@ class XyRings(OnGrid):
             return _RING.rounds(kind, p, circle)
         scatters = kind is CollectiveKind.REDUCE_SCATTER
 
-        def along(side: Side) -> Sequence[Shifts]:
+        def list_shifts(side: Side) -> Sequence[Shifts]:
             shifts = _RING.scatter_rounds(side.n, side.ways == 2)
             return shifts if scatters else all_back(shifts, side.n)
 
@@ -212,7 +213,7 @@ class XyRings(OnGrid):
             return 1 / side.n if scatters else side.n
 
         courses = self._courses(kind)
-        return on_two_courses(self._grid, courses, along, growth, reduces=scatters)
+        return on_two_courses(self._grid, courses, list_shifts, growth, reduces=scatters)
 
     def _check(self, kind: CollectiveKind) -> None:
         if kind not in (CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER):
@@ -276,7 +277,9 @@ class XyDirect(OnGrid):
         if kind is not CollectiveKind.ALL_TO_ALL:
             raise self.cannot(kind)
         if self._is_torus(p):
-            return on_two_courses(self._grid, self._courses(), _along, lambda _: 1.0, reduces=False)
+            return on_two_courses(
+                self._grid, self._courses(), _relays, lambda _: 1.0, reduces=False
+            )
         return (_RELAY if circle else _DIRECT).rounds(kind, p, circle)
 
     def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
@@ -286,7 +289,7 @@ class XyDirect(OnGrid):
         return (_RELAY if circle else _DIRECT).n_messages(kind, p, circle)
 
 
-def _along(side: Side) -> tuple[Shifts, ...]:
+def _relays(side: Side) -> tuple[Shifts, ...]:
     return relayed(side.n)
 
 

@@ -260,8 +260,10 @@ class Forest(Algorithm):
         if kind not in _KINDS:
             raise self.cannot(kind)
         raise DimsweepError(
-            f"{self.name!r} goes by links, which nobody has named",
+            f"{self.name!r} needs the links between its members",
             where="collective.algorithms",
+            hint="choose a fidelity with links: message, flow or packet",
+            code="unsupported",
         )
 
 
@@ -338,16 +340,16 @@ class _Among(Forest):
     def _ends(self, tree: Tree, *, back: bool) -> dict[int, Strand]:
         """Return, for each member, the messages that follow the bytes of a tree."""
         waits: defaultdict[int, list[int]] = defaultdict(list)
-        tells: defaultdict[int, list[RoundMessage]] = defaultdict(list)
+        sends: defaultdict[int, list[RoundMessage]] = defaultdict(list)
         for branch in tree.branches:
             hop = self._hop(*branch[:3], back=back)
             waits[hop.target].append(hop.source)
-            tells[hop.source].append(
+            sends[hop.source].append(
                 RoundMessage(hop.target, 0.0, self.network.register_route(hop.way))
             )
         return {
-            member: (Round(tuple(waits[member]), 0.0, tuple(tells[member])),)
-            for member in {*waits, *tells}
+            member: (Round(tuple(waits[member]), 0.0, tuple(sends[member])),)
+            for member in {*waits, *sends}
         }
 
 

@@ -79,10 +79,11 @@ def _measured_or(other: Library | None, timings: Timings) -> Library:
         if other is None:
             among = f"{request.ranks} GPUs on {request.nodes} nodes"
             raise DimsweepError(
-                f"{timings.source} has no {request.kind} among {among}",
+                f"{timings.source} has no measurement of {request.kind} among {among}",
                 where="collective.measured",
-                hint="measure it with nccl-tests, or give collective.library=nccl for what is not "
-                "there",
+                hint="measure it with nccl-tests, or set collective.library=nccl, which predicts "
+                "collectives without measurements",
+                code="missing",
             )
         return other
 

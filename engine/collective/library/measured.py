@@ -30,7 +30,7 @@ def measured_answer(timings: Timings, request: Request) -> Answer | None:
     fastest = min(row.duration / row.n_bytes for row in rows)  # ps a byte
     transfer = fastest * request.n_bytes
     latency = max(0, round(interpolated(rows, request.n_bytes) - transfer))
-    scale = _least(request) / transfer if transfer else 1.0
+    scale = _transfer_time(request) / transfer if transfer else 1.0
     n = len(request.settings)
     phases = tuple(_dimension(request, i, scale, latency if i == n - 1 else 0) for i in range(n))
     return Answer(1, phases)
@@ -92,7 +92,7 @@ def _phase(
     return PhaseSteps((Step(1, 0, n_bytes, fixed=latency),), scale, growth, n_bytes)
 
 
-def _least(request: Request) -> float:
+def _transfer_time(request: Request) -> float:
     """Return the picoseconds of the transfers at the measured bandwidth."""
     total = 0.0
     for i, (setting, bandwidth) in enumerate(

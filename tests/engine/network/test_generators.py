@@ -141,7 +141,7 @@ _made: list[Generator] = []
     [
         ("stray", "stray has 1 cables, and joins nothing"),
         ("one way", "bandwidth of NPU 2 -> star is 50000000000.0, 25000000000.0 back"),
-        ("other", "it makes another network of the same parameters"),
+        ("other", "it builds another network from the same parameters"),
     ],
 )
 def test_what_a_generator_does_wrong_is_found(wrong: str, says: str) -> None:

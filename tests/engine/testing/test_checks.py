@@ -191,7 +191,7 @@ def test_an_algorithm_that_no_one_registered_is_told() -> None:
             {"scatter_steps": HALVING.scatter_steps},
             "0.058096 ms by phases, 0.059496",
         ),
-        (Exchange, {"rounds_less": 1}, "some member does not hear of all others"),
+        (Exchange, {"rounds_less": 1}, "a member receives nothing of some other member"),
         (Exchange, {"n_rounds": lambda self, p: p}, "2 messages, and 4 by n_messages"),
         (
             Exchange,
@@ -245,7 +245,7 @@ def without(*pairs: Pair) -> Any:
 @pytest.mark.parametrize(
     ("changes", "finding"),
     [
-        ({}, "HyperX(8) that are 1 apart are 1 links apart, 2 by way()"),
+        ({}, "HyperX(8) that are 1 apart are 1 links apart, 2 by message_path()"),
         ({"links": lambda self, n: 5}, "an NPU of HyperX(8) has 4 links, and 5 by links()"),
         ({"wire": without(*((0, j) for j in range(8)))}, "can send to all others"),
         ({"wire": lambda self, npus, place: [(0, 0), (0, 9)]}, "wires 9, which is none of its"),

@@ -46,10 +46,10 @@ def test_every_transport_is_what_it_says(name: str) -> None:
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ((Hpcc, "fairness", 1.0), "the slower of two long flows sends 0..* said to be 1"),
-        ((Dctcp, "header", 60), "of an incast of 3,988,800 bytes 3,772,800 arrive"),
+        ((Hpcc, "fairness", 1.0), "the slower of two long flows sends 0..* declared as 1"),
+        ((Dctcp, "header", 60), "3,772,800 of the 3,988,800 bytes of an incast arrive"),
         ((transport, "_ALONE", 1.0), "a flow alone takes"),
-        ((transport, "others", lambda value: [value]), "its key 'eta' changes nothing"),
+        ((transport, "other_values", lambda value: [value]), "its key 'eta' changes nothing"),
     ],
 )
 def test_one_that_is_not_is_found(

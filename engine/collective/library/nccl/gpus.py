@@ -84,10 +84,11 @@ class Limits:
         where = "nccl_algo" if self.algorithms else "nccl_proto"
         function = kind.name.replace("_", "").lower()
         return DimsweepError(
-            f"NCCL has no algorithm and protocol left for an {kind} on {nodes} "
+            f"the limits leave NCCL no algorithm and protocol for {kind} on {nodes} "
             f"node{'s'[: nodes != 1]}; NCCL itself ends with 'no algorithm/protocol available'",
             where=f"collective.{where}",
             hint=f"a limit for one function leaves the others free: allreduce:tree;{function}:ring",
+            code="conflict",
         )
 
 
@@ -107,12 +108,14 @@ def _parsed(
                     f"unknown word {word!r} in {text!r}",
                     where=where,
                     hint=suggest_names(word, known),
+                    code="unknown-name",
                 )
         if colon and function not in (*_FUNCTIONS, *_UNUSED):
             raise DimsweepError(
                 f"unknown function {function!r} in {text!r}",
                 where=where,
                 hint=suggest_names(function, _FUNCTIONS),
+                code="unknown-name",
             )
         allowed = frozenset(known) - {*listed} if excluded else frozenset(listed)
         kinds = [_FUNCTIONS[function]] if function in _FUNCTIONS else list(CollectiveKind)
@@ -122,11 +125,11 @@ def _parsed(
 
 
 # --- GPUs -----------------------------------------------------------------------------------------
-# What is known of NCCL on each kind of GPU: a few constants for each kind of link.
+# NCCL on each kind of GPU: a few constants for each kind of link.
 #
 # The constants of :class:`Cost`, ``own_copy``, ``copies`` and ``crowding`` are fitted to
 # measurements by ``python -m benchmarks.nccl_fit`` (docs/nccl.md says to which); all others are
-# the hardware's, or those of NCCL's own tuning and search (2.29.2, which timed H100, B200 and
+# the hardware's, or from NCCL's own tuning and search (2.29.2, which timed H100, B200 and
 # GB200; public source).
 
 
@@ -294,8 +297,9 @@ def gpu_called(name: str) -> Gpu:
     """Return the kind of GPU; raises :class:`DimsweepError` for an unknown one."""
     if name not in GPUS:
         raise DimsweepError(
-            f"nothing is known of NCCL on a GPU called {name!r}",
+            f"NCCL's behaviour on the GPU {name!r} is unknown",
             where="collective.gpu",
             hint=suggest_names(name, GPUS),
+            code="unknown-name",
         )
     return GPUS[name]

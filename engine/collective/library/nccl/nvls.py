@@ -12,11 +12,11 @@ from dimsweep.engine.collective.library.nccl.gpus import Gpu
 from dimsweep.engine.collective.request import Request
 
 _HEADS = 32  # at most: NCCL_MAX_NVLS_ARITY
-# Bytes are scattered, reduced and gathered; a loop waits for two of them.  What further levels of a
-# tree take is in NCCL's latency of a hop.
+# Bytes are scattered, reduced and gathered; a loop waits for two of them.  The time of further
+# levels of a tree is in NCCL's latency of a hop.
 _STAGES = 3
 _KIB = 1024
-# A chunk of so many KiB where there are at least so many loops of it: on one node, and with trees.
+# (KiB of a chunk, minimum number of its loops): on one node, and with trees.
 _CHUNKS = ((128, 64), (64, 8), (32, 2), (16, 0))
 _TREE_CHUNKS = ((128, 4), (64, 1), (32, 0))
 _MANY_NODES, _LARGEST_OF_MANY = 4, 64

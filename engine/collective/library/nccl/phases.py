@@ -1,6 +1,6 @@
 """NCCL's phases: steps, the latency of protocols, and their share of the bandwidth.
 
-Inside a node the times are those of :class:`engine.collective.library.nccl.gpus.Cost`; between
+Inside a node the times follow from :class:`engine.collective.library.nccl.gpus.Cost`; between
 nodes a step takes the time of NCCL's tuning, and the bandwidth is the NPU's own rail.
 """
 

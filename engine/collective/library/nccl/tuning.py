@@ -1,6 +1,6 @@
 """NCCL's predictions, by which it chooses: microseconds = latency + bytes / bandwidth.
 
-Latencies and limits are those of NCCL's tuning (NCCL 2.29.2, public source).  NCCL takes the
+Latencies and limits are from NCCL's tuning (NCCL 2.29.2, public source).  NCCL takes the
 existing links into account, so its choice may differ at each split of a study.  No prediction grows
 with any bandwidth.  Predictions differ from the simulated times, so a collective often takes longer
 just beyond the size at which NCCL changes its choice.
@@ -44,7 +44,7 @@ _PLATEAU = 1.4  # latency of a Simple all-reduce on a ring of several nodes, tim
 NVLS, _NVLS_TREE_HOP = 25.0, 20.9
 _PAT_BASE, _PAT_HOP, _PAT_RANK = 8.0, 4.0, 2.8
 _CHANNELS = 16  # of rings over several nodes
-_DOUBLED = 4  # channels are doubled where there are so few
+_DOUBLED = 4  # channels are doubled up to this number
 TREE, PAT = 0.92, 0.75  # of a ring's bandwidth
 CARD = 0.96  # of a network card: 12, 24, 48 and 96 GB/s of 100 to 800 Gb/s
 _DIRECT_LL_BYTES = 16384  # to each peer
