@@ -140,7 +140,8 @@ def parse_time(value: object, *, zero: bool = True) -> int:
     """Return a time such as ``"1.7 us"`` in whole picoseconds (rounded to the nearest)."""
     picoseconds = _parse_exactly(value, TIME, zero) * PICOSECONDS
     if picoseconds > MAX_PICOSECONDS:
-        raise DimsweepError(f"{value!r} is longer than 53 days", hint="check its unit")
+        problem = f"{value!r}; a time must be 53 days or less"
+        raise DimsweepError(problem, hint="check its unit", code="out-of-range")
     return int(picoseconds.to_integral_value())
 
 
@@ -179,7 +180,7 @@ def parse_share(value: object) -> float:
     if match is None:
         asked = f"did you mean {100 * value:g} %? " if _is_part(value) else ""
         hint = f"{asked}write percent, such as 50 %"
-        raise DimsweepError(f"{format_yaml(value)} is no share", hint=hint)
+        raise DimsweepError(f"{format_yaml(value)} is not a share", hint=hint, code="wrong-type")
     return float(Decimal(match[1]) / 100)
 
 
@@ -192,9 +193,11 @@ def _parse_exactly(value: object, unit: Unit, zero: bool) -> Decimal:
     example = f"write a number and a unit, such as {unit.examples}"
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         asked = _asked(suggest_for_number(value, unit.base, _BARE.get(unit, ())))
-        raise DimsweepError(f"{value} has no unit; this is {a_kind}", hint=asked + example)
+        problem = f"{value} has no unit; this is {a_kind}"
+        raise DimsweepError(problem, hint=asked + example, code="wrong-type")
     if not isinstance(value, str):
-        raise DimsweepError(f"{format_yaml(value)} is not {a_kind}", hint=example)
+        problem = f"{format_yaml(value)} is not {a_kind}"
+        raise DimsweepError(problem, hint=example, code="wrong-type")
     text = value.strip().replace("\u03bc", "µ")  # the letter mu for the sign micro
     number = _magnitude(text, unit.base)
     if number is None:
@@ -205,11 +208,12 @@ def _parse_exactly(value: object, unit: Unit, zero: bool) -> Decimal:
                 text, unit.base, lambda each: _magnitude(each, unit.base) is not None
             )
         )
-        raise DimsweepError(f"{text!r} is not {a_kind}", hint=asked + example)
+        raise DimsweepError(f"{text!r} is not {a_kind}", hint=asked + example, code="wrong-type")
     size = float(number)
     if not math.isfinite(size) or size < 0 or (size == 0 and not zero):
         wanted = "zero or more" if zero else "more than zero"
-        raise DimsweepError(f"{text!r}: {a_kind} here must be {wanted} and finite", hint=example)
+        problem = f"{text!r}; {a_kind} must be {wanted} and finite here"
+        raise DimsweepError(problem, hint=example, code="out-of-range")
     return number
 
 

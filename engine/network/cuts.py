@@ -139,11 +139,14 @@ def check_group(links: Mapping[int, Link], ranks: Collection[int]) -> None:
     """Raise :class:`DimsweepError` for fewer than two ranks, one twice, or one without a link."""
     n = len(set(ranks))
     if n < 2 or n < len(ranks):
-        raise DimsweepError(f"{n} different NPUs of {len(ranks)} are no group")
+        problem = f"a group of {len(ranks)} ranks, {n} of them different"
+        hint = "a group has two ranks or more, each once"
+        raise DimsweepError(problem, where="ranks", hint=hint, code="invalid")
     known = {end for link in links.values() for end in (link.source, link.target)}
     for rank in ranks:
         if rank not in known:
-            raise DimsweepError(f"no NPU {rank} in the network")
+            problem = f"NPU {rank} has no link in this network"
+            raise DimsweepError(problem, where="ranks", code="unknown-name")
 
 
 class Flows:

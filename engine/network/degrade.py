@@ -49,7 +49,8 @@ class Selection:
 
     def __post_init__(self) -> None:
         if self.draw is not None and self.draw < 1:
-            raise DimsweepError(f"{self.draw} are none", where="draw", hint="1 or more")
+            problem = f"{self.draw}; it must be 1 or more"
+            raise DimsweepError(problem, where="draw", code="out-of-range")
 
     def devices(self, kinds: Mapping[Node, Kind], *, npus: bool) -> list[Node]:
         """Return the selected NPUs (``npus``), or the selected devices that are not NPUs.
@@ -66,7 +67,7 @@ class Selection:
             if (kind is Kind.NPU) == npus and self.kind in (None, kind)
         }
         if _ANY not in self.named and self.named not in names:
-            raise _unknown(f"no {what} is called {self.named!r}", self.named, names)
+            raise _unknown_name_error(what, self.named, names)
         fitting = [name for name in names if _fits(name, self.named)]
         return [names[name] for name in self._drawn(fitting, what)]
 
@@ -107,24 +108,26 @@ class Selection:
     def _refuse(self, keys: Sequence[str], of: str) -> None:
         for key in keys:
             if getattr(self, key) is not None:
-                raise DimsweepError(f"only {of} have it", where=key)
+                raise DimsweepError(f"only {of} have it", where=key, code="conflict")
 
     def _ends(self, network: Network) -> tuple[str, bool, str]:
         """Return the names of both ends, and whether both directions are meant."""
         source, both, target = (*_ARROW.split(self.named), "", "")[:3]
         if not target:
             hint = "such as NPU 3 -> leaf 0, or NPU 3 <-> leaf 0 for both ways"
-            raise DimsweepError(f"{self.named!r} is no link", where="named", hint=hint)
+            problem = f"{self.named!r} does not name a link by its two ends"
+            raise DimsweepError(problem, where="named", hint=hint, code="bad-syntax")
         known = {node_name(node): node for node in network.graph}
         for name in (source, target):
             if _ANY not in name and name not in known:
-                raise _unknown(f"no device is called {name!r}", name, known)
+                raise _unknown_name_error("device", name, known)
         if _ANY not in self.named and known[target] not in network.graph[known[source]]:
-            there = abbreviate(map(node_name, network.graph[known[source]]))
+            targets = abbreviate(map(node_name, network.graph[known[source]]))
             raise DimsweepError(
-                f"there is no link {source} -> {target}",
+                f"no link {source} -> {target}",
                 where="named",
-                hint=f"links of {source} lead to {there}",
+                code="unknown-name",
+                hint=f"links of {source} lead to {targets}",
             )
         return source, bool(both), target
 
@@ -134,9 +137,9 @@ class Selection:
         if self.draw is None:
             return found
         if self.draw > len(found):
-            there = f"there {'is' if len(found) == 1 else 'are'} {len(found)}"
-            what = f"{self.draw} are drawn of each such {what}, and {there}"
-            raise DimsweepError(what, where="draw", hint=f"at most {len(found)}")
+            problem = f"{self.draw} of {len(found)}; it must be {len(found)} or less"
+            hint = f"the selection matches only {len(found)} of kind {what}"
+            raise DimsweepError(problem, where="draw", hint=hint, code="out-of-range")
 
         def lot(name: str) -> bytes:  # the same on every machine, unlike ``hash``
             return hashlib.blake2b(f"{self.seed} {name}".encode(), digest_size=8).digest()
@@ -145,7 +148,7 @@ class Selection:
 
     def _require_matches(self, found: list, what: str) -> list:  # type: ignore[type-arg]
         if not found:
-            raise DimsweepError(f"the network has no such {what}")
+            raise DimsweepError(f"no {what} of the network matches", code="unknown-name")
         return found
 
 
@@ -153,11 +156,12 @@ def _fits(name: str, pattern: str) -> bool:
     return name == pattern or (_ANY in pattern and fnmatchcase(name, pattern.replace("[", "[[]")))
 
 
-def _unknown(what: str, name: str, known: Iterable[str]) -> DimsweepError:
+def _unknown_name_error(kind: str, name: str, known: Iterable[str]) -> DimsweepError:
     names = list(known)
     near = " or ".join(map(repr, get_close_matches(name, names, cutoff=0.4)))
     hint = f"did you mean {near}?" if near else f"known: {abbreviate(names)}" if names else ""
-    return DimsweepError(what, where="named", hint=hint)
+    problem = f"unknown {kind} {name!r}"
+    return DimsweepError(problem, where="named", hint=hint, code="unknown-name")
 
 
 # --- changes --------------------------------------------------------------------------------------
@@ -186,20 +190,25 @@ class Change:
     def __post_init__(self) -> None:
         of = [name for name in _OF if getattr(self, name) is not None]
         if len(of) != 1:
-            what = f"{' and '.join(of)} at once" if of else "it is of nothing"
-            raise DimsweepError(what, hint=f"one of {', '.join(_OF)}, {_EXAMPLE}")
+            problem = f"{' and '.join(of)} at once" if of else "no link, switch or NPU is given"
+            hint = f"give one of {', '.join(_OF)}, {_EXAMPLE}"
+            raise DimsweepError(problem, hint=hint, code="conflict" if of else "missing")
         shares = {"bandwidth": self.bandwidth, "speed": self.speed}
         given = [name for name, share in shares.items() if share is not None]
         given += ["down"] * self.down
         if len(given) != 1:
-            what = f"{' and '.join(given)} at once" if given else "nothing became of it"
-            raise DimsweepError(what, hint=f"one of bandwidth, speed and down, {_EXAMPLE}")
+            problem = f"{' and '.join(given)} at once" if given else "no change is given"
+            hint = f"give one of bandwidth, speed and down, {_EXAMPLE}"
+            raise DimsweepError(problem, hint=hint, code="conflict" if given else "missing")
         if self.speed is not None and self.npu is None:
-            raise DimsweepError(f"a {of[0]} computes nothing", where="speed", hint="npu: 7")
+            problem = f"a {of[0]} has no speed; only NPUs have one"
+            hint = "such as {npu: 7, speed: 90 %}"
+            raise DimsweepError(problem, where="speed", hint=hint, code="conflict")
         for name, share in shares.items():
             if share is not None and not 0 < share <= 1:
-                hint = "more than 0 % and at most 100 %; down: true for nothing at all"
-                raise DimsweepError(f"{share:.6g} is no share that is left", where=name, hint=hint)
+                problem = f"{100 * share:.6g} %; it must be above 0 % and at most 100 %"
+                hint = "down: true if nothing remains"
+                raise DimsweepError(problem, where=name, hint=hint, code="out-of-range")
 
     def devices(self, kinds: Mapping[Node, Kind]) -> list[Node]:
         """Return the selected devices, among the devices of ``kinds``."""
@@ -250,7 +259,8 @@ def _numbered(graph: "nx.DiGraph", used: Sequence[int]) -> "nx.DiGraph":
     }
     for name in idle.values():
         if name in graph:
-            raise DimsweepError(f"a device is called {name!r}, as the NPU is", hint="rename it")
+            problem = f"a device is named {name!r}, which is the name of an NPU"
+            raise DimsweepError(problem, hint="rename the device", code="duplicate")
     numbered = nx.relabel_nodes(graph, ranks | idle)
     for name in idle.values():
         numbered.nodes[name]["kind"] = Kind.HOST  # it runs nothing, and passes messages on
@@ -310,8 +320,9 @@ def _check_spared(devices: Sequence[Node], npus: Sequence[int]) -> None:
     lost = [node_name(node) for node in devices if node in busy]
     if lost:
         raise DimsweepError(
-            f"a rank runs on {abbreviate(lost)}, which cannot be down",
+            f"{abbreviate(lost)} runs a rank, so it cannot be down",
             where="npu",
+            code="conflict",
             hint="an iteration needs all its ranks: network.placement can leave an NPU out",
         )
 

@@ -49,7 +49,8 @@ class Fabric(ABC):
         if dim.block != self.replaces:
             raise DimsweepError(
                 f"a {type(self).__name__} cannot replace {dim.name}",
-                hint=f"it takes the place of a {self.replaces.name}",
+                hint=f"it replaces a {self.replaces.name}",
+                code="conflict",
             )
 
     def links(self, dim: Dimension) -> int:
@@ -127,18 +128,21 @@ class Clos(Fabric):
 
     def __post_init__(self) -> None:
         if self.levels not in (2, 3):
-            raise DimsweepError(f"a Clos of {self.levels} levels", where="levels", hint="2 or 3")
+            problem = f"a Clos of {self.levels} levels; it must be 2 or 3"
+            raise DimsweepError(problem, where="levels", code="out-of-range")
         if (self.pod is not None) != (self.levels == 3):
             raise DimsweepError(
-                f"a Clos of {self.levels} levels, and pod is {self.pod}",
+                f"a Clos of {self.levels} levels with pod {self.pod}",
                 where="pod",
-                hint="3 levels need the leaf switches of a pod, 2 levels have no pods",
+                hint="with 3 levels, give the leaf switches of a pod; with 2 levels, leave pod out",
+                code="conflict" if self.pod else "missing",
             )
         if not 0 < self.oversubscription < math.inf:
             raise DimsweepError(
-                f"{self.oversubscription:g} must be finite and more than zero",
+                f"{self.oversubscription:g}; it must be finite and more than zero",
                 where="oversubscription",
-                hint="1 for as much bandwidth up as down",
+                hint="1 gives equal bandwidth up and down",
+                code="out-of-range",
             )
         for name, down in (("leaf", self.leaf), ("pod", self.pod)):
             if down is not None:
@@ -150,6 +154,7 @@ class Clos(Fabric):
                         "which must be a whole number",
                         where="oversubscription",
                         hint=divisors_hint(down),
+                        code="mismatch",
                     )
 
     def links_up(self, down: int) -> int:
@@ -263,6 +268,7 @@ def build_network(
             f"{topology.name} has more than {MAX_LINKS:,} links",
             where="network",
             hint="simulate messages on a smaller cluster",
+            code="too-many",
         )
     laid = Wires()
     laid.npus(topology.n_npus)
@@ -280,7 +286,8 @@ def fit_fabrics(topology: Topology, fabrics: Sequence[Fabric]) -> list[tuple[Dim
         raise DimsweepError(
             f"{len(fabrics)} fabrics for the {len(topology.dims)} dimensions of {topology.name}",
             where="network.fabric",
-            hint="one a dimension, or none",
+            hint="give one for each dimension, or none",
+            code="mismatch",
         )
     pairs = list(zip(topology.dims, fabrics or [Auto()] * len(topology.dims), strict=True))
     for d, (dim, fabric) in enumerate(pairs):

@@ -302,18 +302,22 @@ def _packed(capacities: Capacities) -> Forest:
         n = len(capacities.ranks)
         if n > _GROWN:
             raise DimsweepError(
-                f"trees among {n} NPUs would take many minutes to find",
+                f"trees among {n} NPUs would take many minutes to find; "
+                f"at most {_GROWN} are allowed",
                 where="collective.algorithms",
-                hint=f"up to {_GROWN} NPUs, unless switches alone join them and are not "
-                "oversubscribed",
+                hint="choose another algorithm than forest, or NPUs joined only by switches that "
+                "are not oversubscribed",
+                code="too-many",
             )
         wires = Splitter(wires, capacities, k).run()
         if not wires.joins(capacities.ranks):
             raise DimsweepError(
-                "more can enter a switch than leave it, or less, and without the surplus its NPUs "
-                "are cut off",
+                "a switch has more bandwidth in one direction; without the surplus, its NPUs are "
+                "not connected",
                 where="collective.algorithms",
-                hint="links of the same bandwidth each way, or another algorithm than forest",
+                hint="give its links equal bandwidth both ways, or choose another algorithm than "
+                "forest",
+                code="unsupported",
             )
         left = _least_ratio(wires.capacities(capacities))
         if left < k:  # less could leave a switch than enter it, or the other way

@@ -117,7 +117,9 @@ class Network:
         self.number = {(link.source, link.target): i for i, link in enumerate(self.links)}
         if sizes and math.prod(sizes) != self.n_npus:
             raise DimsweepError(
-                f"dimensions of {sizes} have {math.prod(sizes)} NPUs, the network {self.n_npus}"
+                f"dimensions of {sizes} have {math.prod(sizes)} NPUs, the network {self.n_npus}",
+                where="sizes",
+                code="mismatch",
             )
         self._check_ports()
         self._check_ways()
@@ -158,6 +160,7 @@ class Network:
                 raise DimsweepError(
                     f"{node_name(node)} has {used[node]} cables and {ports} ports",
                     where=f"[{node}].ports",
+                    code="mismatch",
                     hint="fewer links or lanes, or a switch with more ports",
                 )
 
@@ -180,10 +183,11 @@ class Network:
             reason = f": NPU {target} has no incoming link"
         hint = "every NPU must be able to reach every other"
         if target in _reached(source, {node: out[node] + into[node] for node in out}):
-            hint += "; a link leads one way only"
+            hint += "; a link leads in one direction only"
         else:
-            hint += "; no links join the part of one to the other's"
-        raise DimsweepError(f"NPU {source} has no way to NPU {target}{reason}", hint=hint)
+            hint += "; no link joins their parts of the network"
+        problem = f"no route from NPU {source} to NPU {target}{reason}"
+        raise DimsweepError(problem, hint=hint, code="invalid")
 
     def find_links(self, names: Collection[str]) -> list[int]:
         """Return the numbers of the links with these names, without repetition.
@@ -199,8 +203,9 @@ class Network:
             if name not in known:
                 near = " or ".join(map(repr, get_close_matches(name, known, cutoff=0.4)))
                 raise DimsweepError(
-                    f"no link or node is called {name!r}",
+                    f"unknown link or node {name!r}",
                     where=f"watch[{i}]",
+                    code="unknown-name",
                     hint=f"did you mean {near}?" if near else f"known: {abbreviate(known)}",
                 )
         return list(dict.fromkeys(i for name in names for i in known[name]))
@@ -223,22 +228,26 @@ def abbreviate(items: Iterable[object]) -> str:
 
 def _count_npus(graph: "nx.DiGraph") -> int:
     if not graph.is_directed() or graph.is_multigraph():
-        raise DimsweepError(f"a {type(graph).__name__} is no network", hint="use a DiGraph")
+        problem = f"a network cannot be a {type(graph).__name__}"
+        raise DimsweepError(problem, hint="use a networkx.DiGraph", code="wrong-type")
     strange = [node for node in graph if isinstance(node, bool) or not isinstance(node, int | str)]
     if strange:
         raise DimsweepError(
-            f"neither NPU nor switch: {abbreviate(map(repr, strange))}",
-            hint="an NPU is its rank, an int; a switch its name, a str",
+            f"neither an NPU nor a switch: {abbreviate(map(repr, strange))}",
+            hint="name an NPU by its rank, an int, and a switch by its name, a str",
+            code="wrong-type",
         )
     ranks = {node for node in graph if isinstance(node, int)}
     if not ranks:
-        raise DimsweepError("the network has no NPU", hint="number the NPUs from 0")
+        hint = "number the NPUs from 0"
+        raise DimsweepError("the network has no NPU", hint=hint, code="missing")
     missing = sorted(set(range(len(ranks))) - ranks)
     if missing:
         stray = sorted(ranks - set(range(len(ranks))))
         raise DimsweepError(
-            f"NPU {abbreviate(missing)} is missing, and there is NPU {abbreviate(stray)}",
+            f"NPU {abbreviate(missing)} is missing; NPU {abbreviate(stray)} is out of range",
             hint=f"number the {len(ranks)} NPUs from 0 to {len(ranks) - 1}",
+            code="mismatch",
         )
     return len(ranks)
 
@@ -248,7 +257,8 @@ def _devices(graph: "nx.DiGraph") -> Iterator[tuple[Node, Device]]:
     made: dict[tuple[object, ...], Device] = {}
     for node, attributes in graph.nodes(data=True):
         if isinstance(node, str) and node.startswith("NPU ") and _is_taken(node, graph):
-            raise DimsweepError(f"a device is called {node!r}, as the NPU is", hint="rename it")
+            problem = f"a device is named {node!r}, which is the name of an NPU"
+            raise DimsweepError(problem, hint="rename the device", code="duplicate")
         key = (isinstance(node, int), *attributes.items())
         try:
             device = made.get(key)
@@ -269,31 +279,33 @@ def _device(node: Node, attributes: Mapping[str, object]) -> Device:
     usual = Kind.NPU if isinstance(node, int) else Kind.SWITCH
     known = [field.name for field in fields(Device)]
     for name, value in attributes.items():
-        wrong = "an unknown attribute" if name not in known else _wrong_of_device(name, value)
-        if wrong:
-            hint = suggest_names(name, known) if name not in known else ""
-            raise DimsweepError(f"{name} {value!r}; {wrong}", where=f"[{node}]", hint=hint)
+        if name not in known:
+            problem, hint = f"unknown attribute {name!r}", suggest_names(name, known)
+            raise DimsweepError(problem, where=f"[{node}]", hint=hint, code="unknown-key")
+        if expected := _describe_expected(name, value):
+            problem = f"{name} {value!r}; it must be {expected}"
+            raise DimsweepError(problem, where=f"[{node}]", code="invalid")
     kind = Kind(attributes.get("kind", usual))  # type: ignore[arg-type]  # checked above
     device = Device(**{**attributes, "kind": kind})  # type: ignore[arg-type]  # checked above
     if (device.kind is Kind.NPU) != isinstance(node, int):
-        what = f"{node!r} cannot be of the kind {device.kind.value}"
-        hint = "an NPU is its rank, an int; any other device its name, a str"
-        raise DimsweepError(what, where=f"[{node}]", hint=hint)
+        problem = f"{node!r} cannot be of the kind {device.kind.value}"
+        hint = "name an NPU by its rank, an int, and any other device by its name, a str"
+        raise DimsweepError(problem, where=f"[{node}]", hint=hint, code="conflict")
     return device
 
 
-def _wrong_of_device(name: str, value: object) -> str:
-    """Return the problem with an attribute of a device, or an empty string."""
+def _describe_expected(name: str, value: object) -> str:
+    """Return what an attribute of a device must be, or "" if ``value`` is valid."""
     if name == "kind":
         known = ", ".join(Kind)
-        return "" if isinstance(value, str) and value in set(Kind) else f"it must be one of {known}"
+        return "" if isinstance(value, str) and value in set(Kind) else f"one of {known}"
     if name == "part":
-        return "" if isinstance(value, str) else "it must be a name"
+        return "" if isinstance(value, str) else "a name"
     if name in ("ports", "planes"):
         right = _is_count(value) or (value is None and name == "ports")
-        return "" if right else "it must be a whole number of at least one"
+        return "" if right else "a whole number of at least one"
     right = value is None or (_is_number(value) and 0 <= value <= sys.float_info.max)  # type: ignore[operator]
-    return "" if right else "it must be a finite number of zero or more"
+    return "" if right else "a finite number of zero or more"
 
 
 def _links(graph: "nx.DiGraph") -> Iterator[Link]:
@@ -314,24 +326,25 @@ def _link(source: Node, target: Node, attributes: Mapping[str, object]) -> Link:
     try:
         link = Link(source, target, **attributes)  # type: ignore[arg-type]  # checked below
     except TypeError as error:
+        unknown = attributes.keys() - {field.name for field in fields(Link)}
         raise DimsweepError(
             str(error).removeprefix("Link.__init__() "),
             where=f"[{source} -> {target}]",
+            code="unknown-key" if unknown else "missing",
             hint=f"a link has a bandwidth and a latency, and may have {_MAY_HAVE}",
         ) from None
-    wrong = _wrong(link)
-    if wrong:
-        raise DimsweepError(wrong, where=f"[{source} -> {target}]")
+    if problem := _find_problem(link):
+        raise DimsweepError(problem, where=f"[{source} -> {target}]", code="invalid")
     return link
 
 
 _MAY_HAVE = ", ".join(field.name for field in fields(Link)[4:])
 
 
-def _wrong(link: Link) -> str:
+def _find_problem(link: Link) -> str:
     """Return the problem with a link, or an empty string."""
     if link.source == link.target:
-        return "a link from a node to itself; nothing could use it"
+        return "a link from a node to itself"
     if not _is_amount(link.bandwidth):
         return f"bandwidth {link.bandwidth!r}; it must be bytes/s, finite and more than zero"
     if not isinstance(link.latency, int) or not 0 <= link.latency <= MAX_PICOSECONDS:
@@ -339,11 +352,13 @@ def _wrong(link: Link) -> str:
     if link.buffer is not None and not _is_amount(link.buffer):
         return f"buffer {link.buffer!r}; it must be bytes, finite and more than zero, or None"
     if link.medium not in get_args(Medium):
-        return f"medium {link.medium!r}; it must be copper, fibre, or empty for what is not bought"
+        return (
+            f"medium {link.medium!r}; it must be copper, fibre, or empty for a link without a price"
+        )
     if not (link.length == 0 or _is_amount(link.length)):
         return f"length {link.length!r}; it must be metres, finite and zero or more"
     if not _is_count(link.lanes):
-        return f"lanes {link.lanes!r}; they must be a whole number of at least one"
+        return f"lanes {link.lanes!r}; it must be a whole number of at least one"
     if not isinstance(link.part, str):
         return f"part {link.part!r}; it must be the name of a cable in a price list"
     return ""

@@ -76,7 +76,7 @@ def read_network(path: str | Path) -> Network:
     try:
         content = path.read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
-        raise _no_file("read", path, error) from error
+        raise _access_error("read", path, error) from error
     return parse_network(content, path, is_json=is_json)
 
 
@@ -98,16 +98,18 @@ def _is_json(path: Path) -> bool:
     endings = {".json": True, ".graphml": False, ".xml": False}
     if path.suffix.lower() not in endings:
         raise DimsweepError(
-            "cannot tell the format of the network",
+            f"unknown file format {path.suffix!r} of a network",
             where=str(path),
             hint=f"the name must end in {', '.join(endings)}",
+            code="unsupported",
         )
     return endings[path.suffix.lower()]
 
 
-def _no_file(verb: str, path: Path, error: OSError | ValueError) -> DimsweepError:
+def _access_error(verb: str, path: Path, error: OSError | ValueError) -> DimsweepError:
     reason = getattr(error, "strerror", None) or str(error)
-    return DimsweepError(f"cannot {verb} the network: {reason}", where=str(path))
+    problem = f"cannot {verb} the network: {reason}"
+    return DimsweepError(problem, where=str(path), code="inaccessible")
 
 
 def write_network(network: Network, path: str | Path) -> None:
@@ -136,7 +138,7 @@ def write_network(network: Network, path: str | Path) -> None:
         else:
             nx.write_graphml(graph, path)
     except (OSError, ValueError) as error:
-        raise _no_file("write", path, error) from error
+        raise _access_error("write", path, error) from error
 
 
 def _written(of: Device | Link, names: Iterable[str]) -> dict[str, Any]:
@@ -164,9 +166,9 @@ def _read_json(content: bytes) -> _Read:
     try:
         data = json.loads(content, object_hook=edge)
     except (ValueError, RecursionError) as error:
-        raise _no_json(str(error)) from error
+        raise _json_error(str(error)) from error
     if not isinstance(data, dict):
-        raise _no_json("it is no object")
+        raise _json_error("the file must hold one object")
     nodes = [(_id(node, "id"), node) for node in _objects(data, "nodes")]
     edges = _objects(data, "edges" if "edges" in data else "links")
     for each in edges:
@@ -175,21 +177,22 @@ def _read_json(content: bytes) -> _Read:
     return data.get("directed", False), nodes, edges
 
 
-def _no_json(why: str) -> DimsweepError:
-    return DimsweepError(f"no node-link JSON ({why})", hint=f"such as {_EXAMPLE}")
+def _json_error(reason: str) -> DimsweepError:
+    problem = f"not node-link JSON ({reason})"
+    return DimsweepError(problem, hint=f"such as {_EXAMPLE}", code="bad-syntax")
 
 
 def _objects(data: Mapping[str, Any], key: str) -> list[Any]:
     found = data.get(key)
     if not isinstance(found, list) or not all(isinstance(each, dict | tuple) for each in found):
-        raise _no_json(f"{key!r} is no list of objects")
+        raise _json_error(f"{key!r} must be a list of objects")
     return found
 
 
 def _id(node: dict[str, Any] | _Edge, key: str) -> Hashable:
     """Remove and return the id of ``node``."""
     if isinstance(node, tuple) or key not in node:
-        raise _no_json(f"{key!r} is missing in {node}")
+        raise _json_error(f"{key!r} is missing in {node}")
     value = node.pop(key)
     return value if isinstance(value, str) else _hashable(value, key)
 
@@ -197,7 +200,7 @@ def _id(node: dict[str, Any] | _Edge, key: str) -> Hashable:
 def _hashable(value: Any, key: str) -> Hashable:
     """Return lists as tuples, such as the node of a product in networkx."""
     if isinstance(value, dict | tuple) or value is None:
-        raise _no_json(f"{key!r} is {value!r}")
+        raise _json_error(f"{key!r} is {value!r}; it must be a text, a number or a list of them")
     return tuple(_hashable(each, key) for each in value) if isinstance(value, list) else value
 
 
@@ -223,28 +226,30 @@ class _Key(NamedTuple):
         try:
             return _TYPES[self.type](text)
         except (ValueError, KeyError) as error:
-            raise _no_graphml(f"{self.name} is {text!r}, and no {self.type}") from error
+            problem = f"{self.name} is {text!r}; it must be of the type {self.type}"
+            raise _graphml_error(problem) from error
 
 
 def _read_graphml(content: bytes) -> _Read:
     try:
         root = ElementTree.fromstring(content)
     except (ElementTree.ParseError, ValueError, LookupError) as error:  # the latter: its encoding
-        raise _no_graphml(str(error)) from error
+        raise _graphml_error(str(error)) from error
     space, brace, name = root.tag.rpartition("}")
     if name != "graphml":
-        raise _no_graphml(f"its root is {root.tag}")
+        raise _graphml_error(f"the root element is {root.tag}; it must be graphml")
     space += brace  # searching for one name in one space is compiled, and {*} is not
     graphs = list(root.iter(f"{space}graph"))
     if len(graphs) != 1:
-        raise DimsweepError(f"{len(graphs)} graphs in a file", hint="write one, not nested")
+        problem = f"{len(graphs)} graphs in the file; there must be one"
+        raise DimsweepError(problem, hint="write one graph, not nested", code="bad-syntax")
     (graph,) = graphs
     if graph.find(f"{space}hyperedge") is not None:
-        raise _no_graphml("hyperedges are not read")
+        raise _graphml_error("hyperedges are not supported")
     directed = {"directed": True, "undirected": False}.get(graph.get("edgedefault", ""))
     mixed, edges = str(not directed).lower(), graph.findall(f"{space}edge")
     if any(edge.get("directed") == mixed for edge in edges):
-        raise _no_graphml("directed and undirected edges in one graph")
+        raise _graphml_error("directed and undirected edges in one graph")
     keys = dict(_key(each, space) for each in root.findall(f"{space}key"))
     of_node, of_edge = (_Attributes(keys, owner, f"{space}data") for owner in ("node", "edge"))
     return (
@@ -254,22 +259,23 @@ def _read_graphml(content: bytes) -> _Read:
     )
 
 
-def _no_graphml(why: str) -> DimsweepError:
-    return DimsweepError(f"no GraphML ({why})", hint="see graphml.graphdrawing.org")
+def _graphml_error(reason: str) -> DimsweepError:
+    hint = "see graphml.graphdrawing.org"
+    return DimsweepError(f"not GraphML ({reason})", hint=hint, code="bad-syntax")
 
 
 def _key(key: ElementTree.Element, space: str) -> tuple[str, _Key]:
     own = key.get("yfiles.type")  # what yEd draws
     name, kind = own or key.get("attr.name"), "string" if own else key.get("attr.type", "string")
     if name is None or kind not in _TYPES:
-        raise _no_graphml(f"a key has the attr.name {name!r} and the attr.type {kind!r}")
+        raise _graphml_error(f"a key has the attr.name {name!r} and the attr.type {kind!r}")
     return key.get("id", ""), _Key(key.get("for", "all"), name, kind, key.find(f"{space}default"))
 
 
 def _end(element: ElementTree.Element, key: str) -> str:
     found = element.get(key)
     if found is None:
-        raise _no_graphml(f"{key!r} is missing")
+        raise _graphml_error(f"{key!r} is missing")
     return found
 
 
@@ -301,7 +307,7 @@ class _Attributes:
     def _value(self, data: ElementTree.Element) -> tuple[str, object]:
         key = self._keys.get(data.get("key", ""))
         if key is None:
-            raise _no_graphml(f"there is no key {data.get('key')}")
+            raise _graphml_error(f"unknown key {data.get('key')}")
         return key.name, key.value(data)
 
 
@@ -336,22 +342,26 @@ def _check_structure(ids: list[Any], edges: Sequence[_Edge], directed: object) -
         raise DimsweepError(
             "the graph is neither directed nor undirected",
             hint='"directed": true or false; in GraphML, edgedefault="directed" or "undirected"',
+            code="missing",
         )
     doubled = _doubled(ids)
     if doubled:
-        raise DimsweepError(f"more than one node has the id {abbreviate(doubled)}")
+        problem = f"more than one node has the id {abbreviate(doubled)}"
+        raise DimsweepError(problem, hint="give each node its own id", code="duplicate")
     known = set(ids)
     for source, target, _ in edges:
         if source not in known or target not in known:
             stray = target if source in known else source
-            raise DimsweepError(f"there is no node {stray!r}", where=f"[{source} -> {target}]")
+            problem, place = f"unknown node {stray!r}", f"[{source} -> {target}]"
+            raise DimsweepError(problem, where=place, code="unknown-name")
     ends = [(source, target) for source, target, _ in edges]
     if len(set(ends if directed else map(frozenset, ends))) < len(ends):
         pairs = ends if directed else [tuple(sorted(pair, key=repr)) for pair in ends]
         parallel = (f"{source} -> {target}" for source, target in _doubled(pairs))
         raise DimsweepError(
             f"parallel edges: {abbreviate(parallel)}",
-            hint="write one edge with the sum of their bandwidths, and how many `lanes` it has",
+            hint="write one edge with the sum of their bandwidths and the number of its `lanes`",
+            code="duplicate",
         )
 
 
@@ -365,28 +375,32 @@ def _names(nodes: Sequence[tuple[Hashable, _Data]]) -> dict[Any, Node]:
     doubled = _doubled(names.values())
     if doubled:
         kind = "NPU" if isinstance(doubled[0], int) else "switch"
-        raise DimsweepError(f"more than one node is {kind} {doubled[0]}")
+        problem = f"more than one node is {kind} {doubled[0]}"
+        raise DimsweepError(problem, hint="number NPUs from 0, each once", code="duplicate")
     if not any(isinstance(name, int) for name in names.values()):
         known = sorted({str(name) for _, data in nodes for name in data})
         near = find_nearest("npu", known)
         asked = f"did you mean {near!r}? " if near else ""
         hint = f'{asked}each NPU has its rank from 0 as an attribute, such as "npu": 3'
-        raise DimsweepError("no node has the attribute npu, so the network has no NPU", hint=hint)
+        problem = "no node has the attribute npu, so the network has no NPU"
+        raise DimsweepError(problem, hint=hint, code="missing")
     return names
 
 
 def _name(node: object, data: _Data) -> Node:
     if "npu" not in data:
         if data.get("kind") == Kind.NPU:
-            what, hint = "an NPU without its rank", 'its rank from 0 as an attribute: "npu": 3'
-            raise DimsweepError(what, where=f"[{node}]", hint=hint)
+            problem = "an NPU without its rank"
+            hint = 'give its rank from 0 as an attribute: "npu": 3'
+            raise DimsweepError(problem, where=f"[{node}]", hint=hint, code="missing")
         return str(node)
     rank = data["npu"]
     if isinstance(rank, bool) or not isinstance(rank, int):
         raise DimsweepError(
-            f"npu is {rank!r}, and must be a whole number",
+            f"npu is {rank!r}; it must be a whole number",
             where=f"[{node}]",
             hint='its rank from 0, such as 3; in GraphML, of attr.type="int"',
+            code="wrong-type",
         )
     return rank
 
@@ -396,11 +410,11 @@ def _of_link(data: _Data, place: str) -> dict[str, Any]:
     unknown = data.keys() - _PARSERS.keys()
     missing = [name for name in ("bandwidth", "latency") if name not in data]
     if unknown:
-        what = f"unknown attribute {abbreviate(sorted(unknown))}"
-        raise DimsweepError(what, where=place, hint=f"known: {', '.join(_PARSERS)}")
+        problem, hint = f"unknown attribute {abbreviate(sorted(unknown))}", ", ".join(_PARSERS)
+        raise DimsweepError(problem, where=place, hint=f"known: {hint}", code="unknown-key")
     if missing:
-        what, hint = f"{abbreviate(missing)} is missing", 'such as "50 GB/s", "500 ns"'
-        raise DimsweepError(what, where=place, hint=hint)
+        problem, hint = f"{abbreviate(missing)} is missing", 'such as "50 GB/s", "500 ns"'
+        raise DimsweepError(problem, where=place, hint=hint, code="missing")
     return _parsed(data, _PARSERS, place)
 
 

@@ -278,5 +278,6 @@ class Interconnect(ABC):
             raise DimsweepError(
                 f"{n_ranks} NPUs do not fit a {self.noun} of {self.n_npus}",
                 where="topology.shape",
-                hint=f"{self.n_npus} or fewer; those beyond are idle",
+                hint=f"{self.n_npus} or fewer; NPUs without a rank are idle",
+                code="mismatch",
             )

@@ -60,24 +60,28 @@ def _add_level(wires: Wires, level: Level, devices: dict[str, Sequence[Node]]) -
     """Add a level's links, and return its switches."""
     below = devices.get(level.below)
     if below is None:
+        problem = f"no earlier level is named {level.below!r}"
         hint = suggest_names(level.below, devices)
-        raise DimsweepError(f"there is no level {level.below!r} yet", where="below", hint=hint)
+        raise DimsweepError(problem, where="below", hint=hint, code="unknown-name")
     if level.switch in devices or not level.switch.strip():
-        hint = f"a name of its own; there are {', '.join(devices)}"
-        raise DimsweepError(f"{level.switch!r} cannot name it", where="switch", hint=hint)
+        problem = f"{level.switch!r} is the name of an earlier level, or empty"
+        hint = f"choose another name than {', '.join(devices)}"
+        raise DimsweepError(problem, where="switch", hint=hint, code="duplicate")
     n = len(below)
     share = n if level.share is None else level.share
     if share < 1 or n % share:
-        what = f"{n} of {level.below} cannot be shared out by {share}"
-        raise DimsweepError(what, where="share", hint=divisors_hint(n))
+        problem = f"{n} of {level.below} cannot be divided into groups of {share}"
+        raise DimsweepError(problem, where="share", hint=divisors_hint(n), code="mismatch")
     most = MAX_LINKS // n // 2
     if not 1 <= level.count <= most:
         hint = f"{n} of {level.below} have a link to each"
-        raise DimsweepError(f"{level.count} is not in 1..{most}", where="count", hint=hint)
+        problem = f"{level.count}; it must be 1 to {most}"
+        raise DimsweepError(problem, where="count", hint=hint, code="out-of-range")
     latency = (level.latency,) * n if isinstance(level.latency, int) else level.latency
     if len(latency) != n:
-        what = f"{len(latency)} latencies for {n} of {level.below}"
-        raise DimsweepError(what, where="latency", hint=f"one for all, or a list of {n}")
+        problem = f"{len(latency)} latencies for {n} of {level.below}"
+        hint = f"give one for all, or a list of {n}"
+        raise DimsweepError(problem, where="latency", hint=hint, code="mismatch")
     device_of = {field.name: getattr(level, field.name) for field in fields(Device)}
     cable = {
         name: getattr(level, name) for name in ("bandwidth", "dim", "medium", "length", "lanes")

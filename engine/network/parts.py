@@ -165,7 +165,9 @@ class PriceList:
     def __post_init__(self) -> None:
         names = [part.name for part in self.parts]
         if twice := next((name for name in names if names.count(name) > 1), ""):
-            raise DimsweepError(f"{twice} is there twice", where="parts", hint="keep one of them")
+            problem = f"{twice} is given twice"
+            hint = "keep one of them"
+            raise DimsweepError(problem, where="parts", hint=hint, code="duplicate")
 
     def cables(self, tier: str) -> Cabling | None:
         """Return the cabling of a tier; None if the list has none."""

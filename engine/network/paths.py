@@ -60,7 +60,8 @@ def path_lengths(network: Network, servers: int = 1) -> PathLengths:
     """
     n = network.n_npus
     if servers < 1 or n % servers:
-        raise DimsweepError(f"{n} NPUs in servers of {servers}", where="servers")
+        problem = f"{n} NPUs cannot be divided into servers of {servers}"
+        raise DimsweepError(problem, where="servers", code="mismatch")
     number = {
         node: i
         for i, node in enumerate(

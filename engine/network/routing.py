@@ -55,6 +55,7 @@ class Router:
             raise DimsweepError(
                 "the network has no dimensions to order",
                 where="network.routing",
+                code="conflict",
                 hint=f"use {Routing.SHORTEST.value} or {Routing.ECMP.value}",
             )
         self.sprays = routing is Routing.SPRAY
@@ -85,9 +86,8 @@ class Router:
         if key not in self._routes:
             for npu in (source, target):
                 if not 0 <= npu < self._network.n_npus:
-                    raise DimsweepError(
-                        f"no NPU {npu} in a network of {self._network.n_npus}", where="route"
-                    )
+                    problem = f"NPU {npu}; it must be 0 to {self._network.n_npus - 1}"
+                    raise DimsweepError(problem, where="route", code="out-of-range")
             given = self._given_way(source, target, way) if way < 0 else ()
             self._routes[key] = given or self._find(source, target, max(way, 0))
         return self._routes[key]
@@ -99,7 +99,8 @@ class Router:
         if ends == (target, source):
             return ()
         if ends != (source, target):
-            raise DimsweepError(f"way {way} is none from NPU {source} to NPU {target}")
+            problem = f"way {way} does not lead from NPU {source} to NPU {target}"
+            raise DimsweepError(problem, where="route", code="invalid")
         return given
 
     def has_choice(self, source: int, target: int) -> bool:

@@ -83,9 +83,8 @@ class Wires:
         self.link(one, other, latency=delay, medium=medium, length=length, **width)
         self._cables += 1
         if 2 * self._cables > MAX_LINKS:
-            raise DimsweepError(
-                f"the network has more than {MAX_LINKS:,} links", hint="generate a smaller one"
-            )
+            problem = f"the network has more than {MAX_LINKS:,} links"
+            raise DimsweepError(problem, hint="generate a smaller network", code="too-many")
 
     def link(self, one: Node, other: Node, **attributes: Any) -> None:
         """Add a link each way with the attributes of a :class:`Link`."""
@@ -173,7 +172,8 @@ def group_links(groups: int, routers: int) -> Iterator[tuple[Router, Router]]:
 def check_count(name: str, value: int) -> None:
     """Raise :class:`DimsweepError` unless a parameter is a count of 1 or more devices."""
     if not 1 <= value <= MAX_LINKS:
-        raise DimsweepError(f"{value} is not in 1..{MAX_LINKS}", where=name)
+        problem = f"{value}; it must be 1 to {MAX_LINKS}"
+        raise DimsweepError(problem, where=name, code="out-of-range")
 
 
 def check_divides(name: str, value: int, n: int, what: str, hint: str = "") -> None:
@@ -183,8 +183,9 @@ def check_divides(name: str, value: int, n: int, what: str, hint: str = "") -> N
     check_count(name, value)
     if n % value:
         raise DimsweepError(
-            f"{n} {what} cannot be shared out by {value}",
+            f"{n} {what} cannot be divided into groups of {value}",
             where=name,
+            code="mismatch",
             hint=hint or f"a multiple of {value}, such as {max(1, n // value) * value}",
         )
 

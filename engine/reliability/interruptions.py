@@ -40,27 +40,30 @@ class Checkpoint:
         if self.bandwidth is not None and state:
             written = state / self.bandwidth
             stall = written if self.stall is None else min(self.stall, written)
-            self._check_kept(written - stall)
+            self._check_interval(written - stall)
             return stall, written - stall
         if self.stall is not None:
             return self.stall, 0.0
         if self.bandwidth is not None:
-            what = "nobody knows how many bytes a checkpoint of this workload has"
-            raise DimsweepError(what, where="stall", hint="how long training stands still for one")
+            problem = "the size of a checkpoint of this workload is unknown, and no stall is given"
+            hint = "give the time that training pauses for a checkpoint, such as stall=30 s"
+            raise DimsweepError(problem, where="stall", hint=hint, code="missing")
         if self.interval is not None:
             return 0.0, 0.0
         raise DimsweepError(
-            "nothing is said of checkpoints, of which more are better if they take no time",
-            hint="bandwidth=100 GB/s (of the storage), stall=30 s, or interval=60 min",
+            "the duration of a checkpoint is unknown",
+            hint="give bandwidth=100 GB/s (of the storage), stall=30 s, or interval=60 min",
+            code="missing",
         )
 
-    def _check_kept(self, beside: float) -> None:
-        if self.interval is not None and self.interval < beside:
+    def _check_interval(self, writing: float) -> None:
+        if self.interval is not None and self.interval < writing:
             raise DimsweepError(
-                f"each is written for {format_duration(beside)} beside training, so the next would"
-                " begin before it is kept",
+                f"{format_duration(self.interval)}, but each checkpoint is written for "
+                f"{format_duration(writing)} during training, so the next one would begin too soon",
                 where="interval",
-                hint=f"{format_duration(1.5 * beside)}, or a storage of more bandwidth",
+                hint=f"{format_duration(1.5 * writing)}, or a storage with more bandwidth",
+                code="conflict",
             )
 
 
@@ -149,29 +152,28 @@ def _lost(load: float, nodes: int) -> list[float]:
 
 
 # --- renewal --------------------------------------------------------------------------------------
-# Training that is interrupted, and goes on from its last checkpoint, as a renewal process.
+# Training that is interrupted and resumes from its last checkpoint, as a renewal process.
 #
-# Interruptions come at a constant rate, as often while training restarts as while it runs: times
-# between them are exponentially distributed with a mean of M.  After every tau seconds of training
-# a checkpoint is taken, for which training stands still s seconds; after w seconds more, beside
-# which training goes on, it is kept.  An interruption loses all that came after the last kept
-# checkpoint, and R seconds until training goes on.  The expected time from one checkpoint to the
-# next is
+# Interruptions occur at a constant rate, during restarts as well: the times between them are
+# exponentially distributed with mean M.  After every tau seconds of training a checkpoint is taken.
+# Training pauses for s seconds and continues; after w more seconds the checkpoint is stored.  An
+# interruption loses all training after the last stored checkpoint, and R seconds until training
+# continues.  The expected time from one checkpoint to the next is
 #
 #     E = M e^((R + w)/M) (e^((tau + s)/M) - 1)
 #
 # which for w = 0 is Daly's ("A higher order estimate of the optimum checkpoint interval for
-# restart dumps", Future Generation Computer Systems 22, 2006).  With w an interruption in the first
-# w seconds after a checkpoint loses the interval before it, too.  Where a checkpoint was kept,
-# training is w seconds ahead of it; whoever goes back to it must train these again, so each try
-# but the first must last tau + s + w.
+# restart dumps", Future Generation Computer Systems 22, 2006).  With w > 0, an interruption in the
+# first w seconds after a checkpoint also loses the interval before it.  Training is w seconds ahead
+# of a checkpoint when it is stored; a restart repeats these seconds, so each attempt but the first
+# must last tau + s + w.
 #
 # To first order in 1/M the share tau / E is the effective training time ratio of Kokolis et al.
 # ("Revisiting reliability in large-scale machine learning research clusters", HPCA 2025), (1 - (R
 # + tau/2)/M) / (1 + s/tau).
 #
-# Where no spare is left for a broken node, the job waits for a repair before it restarts.  All else
-# stands still meanwhile, interruptions too, so all other shares are of the time that is left.
+# If no spare is left for a broken node, the job waits for a repair before it restarts.  Nothing
+# else happens meanwhile, not even interruptions, so all other shares refer to the remaining time.
 
 
 _Seconds = float | NDArray[np.float64]
@@ -234,7 +236,7 @@ def find_best_interval(stall: float, between: float) -> float:
     share = stall / between
     if share < _SMALL:
         return between * (math.sqrt(2 * share) - share * 2 / 3)
-    from scipy.special import lambertw  # which few runs need
+    from scipy.special import lambertw  # needed by few runs
 
     return between * (1 + float(lambertw(-math.exp(-share - 1)).real))
 
@@ -242,7 +244,7 @@ def find_best_interval(stall: float, between: float) -> float:
 # --- reliability ----------------------------------------------------------------------------------
 
 
-_LEAST = 1e-6  # of the time that must be left
+_LEAST = 1e-6  # minimum share of the time for training
 
 
 @dataclass(frozen=True)
@@ -290,9 +292,9 @@ class Reliability:
         if found.effective_share < _LEAST:
             raise InfeasibleError(
                 f"{n_npus:,} NPUs are interrupted every {format_duration(between)}, which leaves"
-                f" no time to train between restarts and checkpoints",
+                " no time to train between restarts and checkpoints",
                 where="npu_time",
-                hint="a shorter restart, nearer checkpoints, a faster storage, or fewer NPUs",
+                hint="a shorter restart, more frequent checkpoints, faster storage or fewer NPUs",
             )
         if np.all(iteration <= interval):
             return found

@@ -198,10 +198,11 @@ class Grid(Block):
     def __post_init__(self) -> None:
         if min(self.columns, self.rows) < 2:
             raise DimsweepError(
-                f"{self.label(self.columns * self.rows)} is a line; a grid has 2 NPUs or more "
-                "either way",
+                f"{self.label(self.columns * self.rows)} is a line; a grid must have 2 NPUs or "
+                "more in both directions",
                 where="shape",
-                hint="a line of NPUs is part of a Ring",
+                hint="use a Ring for a line of NPUs",
+                code="out-of-range",
             )
 
     @property
@@ -520,9 +521,11 @@ def register(*blocks: Block) -> None:
         taken = {name.lower(): other for name, other in BLOCKS.items()}.get(block.name.lower())
         if taken is not None and taken != block:
             raise DimsweepError(
-                f"two blocks are called {block.name}: {type(taken).__qualname__} and "
+                f"two blocks are named {block.name}: {type(taken).__qualname__} and "
                 f"{type(block).__qualname__}",
                 where="blocks",
+                hint="rename one of them",
+                code="duplicate",
             )
         BLOCKS[block.name] = block
 

@@ -35,18 +35,17 @@ class Dimension:
 
     def __post_init__(self) -> None:
         if self.size < 1:
-            raise DimsweepError(
-                f"a dimension has {self.size} NPUs; it needs at least 1", where="size"
-            )
+            problem = f"{self.size} NPUs; a dimension must have 1 or more"
+            raise DimsweepError(problem, where="size", code="out-of-range")
         if isinstance(self.block, Grid) and self.block.size != self.size:
-            raise DimsweepError(f"{self.name} has not {self.size} NPUs", where="size")
+            problem = f"{self.size} NPUs; {self.name} has {self.block.size}"
+            raise DimsweepError(problem, where="size", code="mismatch")
         if not (self.bandwidth > 0 and math.isfinite(self.bandwidth)):
-            raise DimsweepError(
-                f"a bandwidth of {self.bandwidth:g} B/s; it must be more than zero",
-                where="bandwidth",
-            )
+            problem = f"{self.bandwidth:g} B/s; it must be more than zero and finite"
+            raise DimsweepError(problem, where="bandwidth", code="out-of-range")
         if not 0 <= self.latency <= MAX_PICOSECONDS:
-            raise DimsweepError(f"{self.latency} ps is no latency", where="latency")
+            problem = f"{self.latency} ps; it must be from 0 s to 53 days"
+            raise DimsweepError(problem, where="latency", code="out-of-range")
 
     @property
     def name(self) -> str:
@@ -62,7 +61,8 @@ class Topology:
 
     def __post_init__(self) -> None:
         if not self.dims:
-            raise DimsweepError("a topology needs at least one dimension", hint="such as Ring(8)")
+            problem = "a topology needs at least one dimension"
+            raise DimsweepError(problem, where="dims", hint="such as Ring(8)", code="missing")
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -97,13 +97,15 @@ class Topology:
         for name, values in (("bandwidth", bandwidth), ("latency", latency), ("tiers", tiers)):
             if isinstance(values, str) or not isinstance(values, Sequence):
                 n, each = len(blocks), format_yaml(values)
+                problem = f"{format_yaml(values)} is not a list"
                 hint = f"one for each dimension of {shape}: [{', '.join([each] * n)}]"
-                raise DimsweepError(f"{format_yaml(values)} is no list", where=name, hint=hint)
+                raise DimsweepError(problem, where=name, hint=hint, code="wrong-type")
             if len(values) != len(blocks) and not (name == "tiers" and not values):
                 raise DimsweepError(
                     f"{len(values)} values for the {len(blocks)} dimensions of {shape}",
                     where=name,
                     hint="one for each dimension, innermost first",
+                    code="mismatch",
                 )
         dims = []
         for d, (block, size) in enumerate(blocks):
@@ -126,18 +128,21 @@ def parse_shape(shape: str) -> list[tuple[Block, int]]:
     blocks = []
     if not isinstance(shape, str):
         hint = f"write {_alternatives()}, joined by _"
-        raise DimsweepError(f"{format_yaml(shape)} is no shape", where="shape", hint=hint)
+        problem = f"{format_yaml(shape)} is not a shape"
+        raise DimsweepError(problem, where="shape", hint=hint, code="wrong-type")
     for part in shape.replace(" ", "").split("_"):
         match = _BLOCK.fullmatch(part)
         found = _find(match[1].lower(), match[2]) if match else None
         if found is None:
             raise DimsweepError(
-                f"{part!r} is no network dimension",
+                f"{part!r} is not a network dimension",
                 where="shape",
+                code="bad-syntax",
                 hint=f"{_asked(shape)}write {_alternatives()}, joined by _",
             )
         if not 1 <= found[1] <= _MOST:
-            raise DimsweepError(f"{part}: a dimension has 1 to {_MOST:,} NPUs", where="shape")
+            problem = f"{part}; a dimension must have 1 to {_MOST:,} NPUs"
+            raise DimsweepError(problem, where="shape", code="out-of-range")
         blocks.append(found)
     return blocks
 

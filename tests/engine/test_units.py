@@ -9,6 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dimsweep.engine import DimsweepError
+from dimsweep.engine.errors import Code
 from dimsweep.engine.units import (
     BANDWIDTH,
     BYTES,
@@ -33,6 +34,7 @@ from dimsweep.engine.units import (
     parse_time,
     scale,
 )
+from tests.support.refused import refused
 
 DECIMAL = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
@@ -113,17 +115,16 @@ def test_times_are_whole_picoseconds(text: str, picoseconds: int) -> None:
 
 def test_zero_is_allowed_only_where_it_makes_sense() -> None:
     assert parse("0 B", BYTES, zero=True) == 0
-    with pytest.raises(DimsweepError, match="more than zero"):
+    with refused("", "out-of-range", "0"):
         parse("0 B", BYTES)
-    with pytest.raises(DimsweepError, match="more than zero"):
+    with refused("", "out-of-range", "0"):
         parse_time("0 s", zero=False)
 
 
 @pytest.mark.parametrize("number", [200, 200.0, 0, -1, 1e300])
 def test_bare_numbers_are_refused(number: float) -> None:
-    with pytest.raises(DimsweepError, match="has no unit") as error:
+    with refused("", "wrong-type", str(number), "200 GB/s"):
         parse(number, BANDWIDTH)
-    assert "200 GB/s" in error.value.hint  # says what would be right
 
 
 @pytest.mark.parametrize(
@@ -146,8 +147,8 @@ def test_bare_numbers_are_refused(number: float) -> None:
         "200 GB/s/0",
     ],
 )
-def test_what_is_no_quantity_is_refused(value: object) -> None:
-    with pytest.raises(DimsweepError):
+def test_other_values_are_refused(value: object) -> None:
+    with refused("", "wrong-type", "bandwidth"):
         parse(value, BANDWIDTH)
 
 
@@ -155,7 +156,7 @@ def test_what_is_no_quantity_is_refused(value: object) -> None:
     "text", ["200 GB", "200 s", "200 GB*s", "200 GFLOP/s", "7 USD", "1 GB/s/s"]
 )
 def test_other_kinds_of_quantity_are_refused(text: str) -> None:
-    with pytest.raises(DimsweepError, match="is not a bandwidth"):
+    with refused("", "wrong-type", "bandwidth"):
         parse(text, BANDWIDTH)
 
 
@@ -164,13 +165,23 @@ def test_other_kinds_of_quantity_are_refused(text: str) -> None:
     ["-1 GB/s", "-0.1 GB/s", "inf GB/s", "nan GB/s", "1e999 GB/s", "1e300 GB/s", "-inf GB/s"],
 )
 def test_negative_and_endless_quantities_are_refused(text: str) -> None:
-    with pytest.raises(DimsweepError):
+    code: Code = "wrong-type" if "inf" in text or "nan" in text else "out-of-range"
+    with refused("", code, text):
         parse(text, BANDWIDTH)
 
 
-@pytest.mark.parametrize("text", ["-1 ns", "1e999 s", "5 GB", "5"])
-def test_impossible_times_are_refused(text: str) -> None:
-    with pytest.raises(DimsweepError):
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("-1 ns", "out-of-range"),
+        ("1e999 s", "out-of-range"),
+        ("60 days", "out-of-range"),
+        ("5 GB", "wrong-type"),
+        ("5", "wrong-type"),
+    ],
+)
+def test_impossible_times_are_refused(text: str, code: Code) -> None:
+    with refused("", code, text):
         parse_time(text)
 
 
@@ -290,7 +301,7 @@ def test_what_is_read_can_be_typed(value: float, unit: Unit) -> None:
 
 @pytest.mark.parametrize("number", range(len(HOSTILE)))  # not the texts, which would be names
 def test_hostile_units_are_refused_at_once(number: int) -> None:
-    with pytest.raises(DimsweepError, match="is not a size"):
+    with refused("", "wrong-type", "size"):
         parse(HOSTILE[number], BYTES)
 
 
@@ -309,5 +320,5 @@ def test_what_is_asked_about_is_a_quantity(text: str, unit: Unit) -> None:
 
 @pytest.mark.parametrize("text", ["400 mb/s", "1 mB/s", "5 nB/s", "3 millibyte/s", "2 µb/s"])
 def test_a_thousandth_of_a_byte_is_no_quantity(text: str) -> None:
-    with pytest.raises(DimsweepError, match="is not a bandwidth"):
+    with refused("", "wrong-type", "bandwidth"):
         parse(text, BANDWIDTH)

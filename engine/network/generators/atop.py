@@ -56,7 +56,8 @@ class Atop(Generator):
 
     def lay(self, wires: Wires) -> None:
         if len(self.layers) < 1:
-            raise DimsweepError("there is no layer", where="layers", hint="such as [64, 8, 8]")
+            hint = "such as [64, 8, 8]"
+            raise DimsweepError("no layer is given", where="layers", hint=hint, code="missing")
         nodes: list[list[Node]] = [list(wires.npus(self.layers[0]))]
         for i, n in enumerate(self.layers[1:], 1):
             check_count("layers", n)
@@ -77,15 +78,17 @@ class Atop(Generator):
 
 def _join(wires: Wires, nodes: list[list[Node]], by: Between) -> None:
     if not 0 <= by.lower < by.upper < len(nodes):
-        hint = f"0, the NPUs, to {len(nodes) - 1}, the lower one first"
-        raise DimsweepError(f"layers {by.lower} and {by.upper}", where="lower", hint=hint)
+        problem = f"layers {by.lower} and {by.upper}; the lower number must come first"
+        hint = f"layers are numbered from 0 (the NPUs) to {len(nodes) - 1}"
+        raise DimsweepError(problem, where="lower", hint=hint, code="out-of-range")
     low, high = nodes[by.lower], nodes[by.upper]
     check_divides("blocks", by.blocks[0], len(low), "nodes")
     check_divides("blocks", by.blocks[1], len(high), "nodes")
     size, room = len(low) // by.blocks[0], len(high) // by.blocks[1]
     links = room if by.links is None else by.links
     if not 1 <= links <= room:
-        raise DimsweepError(f"{links} links", where="links", hint=f"1 to {room}, a block's nodes")
+        problem = f"{links} links; it must be 1 to {room}, the nodes of a block of the upper layer"
+        raise DimsweepError(problem, where="links", code="out-of-range")
     length = NEAR if by.lower == 0 else LAYER if by.upper == by.lower + 1 else FAR
     for number, node in enumerate(low):
         block, k = divmod(number, size)
@@ -98,7 +101,8 @@ def _join(wires: Wires, nodes: list[list[Node]], by: Between) -> None:
 
 def _inside(wires: Wires, nodes: list[list[Node]], by: Within) -> None:
     if not 0 <= by.layer < len(nodes):
-        raise DimsweepError(f"layer {by.layer}", where="layer", hint=f"0 to {len(nodes) - 1}")
+        problem = f"layer {by.layer}; it must be 0 to {len(nodes) - 1}"
+        raise DimsweepError(problem, where="layer", code="out-of-range")
     own, n = nodes[by.layer], len(by.sizes)
     count = 1
     for size in by.sizes:
@@ -109,7 +113,9 @@ def _inside(wires: Wires, nodes: list[list[Node]], by: Within) -> None:
         raise DimsweepError(
             f"{n} dimensions of {count} nodes for a layer of {len(own)}",
             where="sizes",
-            hint="their product is the layer; outward and c have one each, a a row of one more",
+            hint="the product of sizes must be the nodes of the layer; outward and c need one "
+            "number, and a one row with one number more, for each dimension",
+            code="mismatch",
         )
     places = list(product(*map(range, by.sizes)))
     at = dict(zip(places, own, strict=True))

@@ -61,7 +61,8 @@ class Generator(ABC):
                 switch = f"NVSwitch {npu // self.server}"
                 wires.cable(npu, switch, bandwidth=self.nvlink, latency=self.nvlink_latency)
         elif self.server < 1:
-            raise DimsweepError(f"a server of {self.server} NPUs", where="server", hint="1 or more")
+            problem = f"a server of {self.server} NPUs; it must be 1 or more"
+            raise DimsweepError(problem, where="server", code="out-of-range")
         return wires.network()
 
 
@@ -123,9 +124,9 @@ def fold(
         _check_full(low, n_leaves, f"{n} ports on {n_leaves} leaves", "pods")
         n_pods = n_leaves // low
         if n_pods * wide > radix:
-            what = f"{n} ports need more than three tiers of switches of {radix} ports"
+            problem = f"{n} ports need more than three tiers of switches with {radix} ports"
             hint = f"{n * radix // (n_pods * wide)} ports or fewer, or a greater radix"
-            raise DimsweepError(what, where="radix", hint=hint)
+            raise DimsweepError(problem, where="radix", hint=hint, code="unsupported")
         for p in range(n_pods):
             wires.switches(f"{name} pod {p} aggregation", up, radix)
         above, cores = up, _n_tops(n_pods, high, radix, wide, spread)
@@ -148,15 +149,19 @@ def _check_full(each: int, n: int, what: str, tier: str) -> None:
             f"{what} do not fill {tier} of {each}",
             where="radix",
             hint=f"a multiple of {each}, such as {-(-n // each) * each}, or another radix",
+            code="mismatch",
         )
 
 
 def _split(radix: int, over: float, wide: int) -> tuple[int, int]:
     """The ports down, and the links up, of a switch."""
     if not 0 < over < math.inf or radix < 2:
-        what = f"oversubscription {over:g}" if radix > 1 else f"a radix of {radix}"
+        if radix < 2:
+            problem = f"{radix}; it must be 2 or more"
+            raise DimsweepError(problem, where="radix", code="out-of-range")
+        problem = f"{over:g}; it must be finite and more than zero"
         raise DimsweepError(
-            what, where="oversubscription" if radix > 1 else "radix", hint="such as 1"
+            problem, where="oversubscription", hint="such as 1", code="out-of-range"
         )
     up = round(radix / (1 + over)) // wide
     down = radix - up * wide
@@ -164,6 +169,7 @@ def _split(radix: int, over: float, wide: int) -> tuple[int, int]:
         raise DimsweepError(
             f"a radix of {radix} cannot be split {over:g} to 1",
             where="oversubscription",
+            code="mismatch",
             hint="ports down and up must be whole numbers, such as 24 and 8 for 3 to 1",
         )
     return down, up

@@ -70,8 +70,9 @@ class OcsTorus(Generator):
 
     def lay(self, wires: Wires) -> None:
         if len(self.shape) != 3:
-            what = f"{len(self.shape)} dimensions"
-            raise DimsweepError(what, where="shape", hint="three, such as [8, 8, 16]")
+            problem = f"{len(self.shape)} dimensions; there must be three"
+            hint = "such as [8, 8, 16]"
+            raise DimsweepError(problem, where="shape", hint=hint, code="mismatch")
         for size in self.shape:
             check_divides("shape", self.cube, size, "NPUs along a side")
         a, b, c = self.shape

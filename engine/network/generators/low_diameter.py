@@ -98,7 +98,8 @@ class SlimFly(Generator):
         q = self.q
         if q % 4 != 1 or q > 997 or any(q % i == 0 for i in range(2, int(q**0.5) + 1)) or q < 5:
             hint = "5, 13, 17, 29, 37, 41, 53, 61, 73 and so on"
-            raise DimsweepError(f"{q} is no such prime below 1,000", where="q", hint=hint)
+            problem = f"{q}; it must be a prime below 1,000 that leaves 1 when divided by 4"
+            raise DimsweepError(problem, where="q", hint=hint, code="out-of-range")
         degree = (3 * q - 1) // 2
         hosts = (degree + 1) // 2 if self.hosts is None else self.hosts
         npus = wires.npus(2 * q * q * hosts)
@@ -143,9 +144,11 @@ class Jellyfish(Generator):
         degree = self.radix - self.hosts
         if not 2 <= degree < self.switches or degree * self.switches % 2:
             raise DimsweepError(
-                f"{self.switches} switches with {degree} ports each for one another",
+                f"{self.switches} switches with {degree} ports each for other switches",
                 where="hosts",
-                hint="two ports or more, fewer than switches, and an even number in all",
+                hint="radix minus hosts must be 2 or more and less than the number of switches, "
+                "and their product even",
+                code="out-of-range",
             )
         npus = wires.npus(self.switches * self.hosts)
         made = wires.switches("switch", self.switches, self.radix)

@@ -57,12 +57,16 @@ class ZCube(Generator):
         n, k = self.n, self.k
         check_count("n", n)
         if not 1 <= k <= 20:
-            raise DimsweepError(f"{k} levels", where="k", hint="1 to 20; 2 or 3 are usual")
+            problem = f"{k} levels; it must be 1 to 20"
+            hint = "2 or 3 are usual"
+            raise DimsweepError(problem, where="k", hint=hint, code="out-of-range")
         copies = n if self.copies is None else self.copies
         if self.partial and k < 2:
-            raise DimsweepError("one level has no partial form", where="partial", hint="k: 2")
+            problem, hint = "a network of one level has no partial form", "such as k: 2"
+            raise DimsweepError(problem, where="partial", hint=hint, code="conflict")
         if not 1 <= copies <= n:
-            raise DimsweepError(f"{copies} copies", where="copies", hint=f"1 to {n}")
+            problem = f"{copies} copies; it must be 1 to {n}"
+            raise DimsweepError(problem, where="copies", code="out-of-range")
         npus = wires.npus(n ** (k - 1) * copies)
         levels = [self._level(wires, level, len(npus), copies) for level in range(k)]
         for level in range(k - 1 if self.partial else k):

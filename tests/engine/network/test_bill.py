@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dimsweep.engine import DimsweepError, Topology
+from dimsweep.engine import Topology
 from dimsweep.engine.network import (
     Amount,
     Auto,
@@ -25,6 +25,7 @@ from dimsweep.engine.network.bill import list_dimension_needs
 from dimsweep.engine.network.generators import Generator, OcsTorus, RailOnly, Roft, ZCube
 from dimsweep.engine.network.parts import Need
 from tests.support.examples import examples
+from tests.support.refused import refused
 
 G = 400 / 8 * 1e9  # 400 Gb/s
 FIBRE = Cabling("fibre", 30.0)
@@ -215,7 +216,7 @@ def test_watts_are_those_of_all_parts_and_of_what_cools_them() -> None:
 
 
 def test_a_part_is_there_once() -> None:
-    with pytest.raises(DimsweepError, match="sw8 is there twice"):
+    with refused("parts", "duplicate", "sw8"):
         PriceList((PARTS.parts[1], PARTS.parts[1]))
 
 
@@ -286,7 +287,7 @@ def test_planes_are_bought_side_by_side_and_nvlink_once() -> None:
             assert both[need] == 2 * n
     (nic,) = [need for need in both if need.kind is PartKind.NIC]
     assert nic.ports == ((two.bandwidth, 2),) and both[nic] == 16
-    with pytest.raises(DimsweepError, match="planes"):
+    with refused("planes", "out-of-range", "0"):
         Roft(npus=16, radix=4, planes=0).build()
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.errors import Code
 from dimsweep.engine.network.cuts import (
     Capacities,
     Side,
@@ -20,6 +20,7 @@ from dimsweep.engine.network.cuts import (
 )
 from tests.support.examples import examples
 from tests.support.graphs import random_network, star
+from tests.support.refused import refused
 
 SEEDS = st.integers(0, 10**6)
 
@@ -68,7 +69,15 @@ def test_twins_have_tight_sides_of_their_own() -> None:
     assert len({side.tobytes() for side in find_tight_sides(of, find_slowest_side(of))}) == 4
 
 
-@pytest.mark.parametrize("ranks", [[0], [0, 0], [0, 9], [-1, 0]])
-def test_what_is_no_group_is_refused(ranks: list[int]) -> None:
-    with pytest.raises(DimsweepError):
+@pytest.mark.parametrize(
+    ("ranks", "code", "named"),
+    [
+        ([0], "invalid", "1"),
+        ([0, 0], "invalid", "2"),
+        ([0, 9], "unknown-name", "NPU 9"),
+        ([-1, 0], "unknown-name", "NPU -1"),
+    ],
+)
+def test_bad_groups_are_refused(ranks: list[int], code: Code, named: str) -> None:
+    with refused("ranks", code, named):
         Capacities.from_network(star([1.0] * 4), ranks)

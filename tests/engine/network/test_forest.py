@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dimsweep.engine import DimsweepError, Topology
+from dimsweep.engine import Topology
+from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.network import Network, build_network
 from dimsweep.engine.network.forest import Forest, build_forest, build_group_shape
 from dimsweep.engine.network.generators import DragonflyNetwork, DragonflyPlus, ZCube
@@ -21,6 +22,7 @@ from tests.support.graphs import (
     star,
     torus,
 )
+from tests.support.refused import refused
 
 
 def faults(network: Network, ranks: list[int], forest: Forest, *, backwards: bool) -> list[str]:
@@ -128,8 +130,8 @@ def test_a_clos_that_is_not_oversubscribed_has_trees_of_one_level() -> None:
     assert forest.time == forest.bound
 
 
-def test_too_many_npus_for_trees_of_several_levels_are_told() -> None:
-    with pytest.raises(DimsweepError, match="192 NPUs would take many minutes"):
+def test_too_many_npus_for_trees_of_several_levels_are_refused() -> None:
+    with refused("collective.algorithms", "too-many", "192"):
         build_forest(torus(8, 8, 3), range(192))
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from dimsweep.engine import DimsweepError
+from dimsweep.engine.errors import Code
 from dimsweep.engine.network import Level, build_levels
+from tests.support.refused import refused
 
 RACK = Level("rack", 25e9, 5_000, share=4)
 SPINE = Level("spine", 50e9, 12_500, below="rack", count=3)
@@ -44,19 +45,18 @@ def test_cables_may_differ() -> None:
 
 
 @pytest.mark.parametrize(
-    ("levels", "says"),
+    ("levels", "where", "code", "named"),
     [
-        ([RACK, Level("spine", 1e9, 0, below="rak")], "[1].below: there is no level 'rak' yet"),
-        ([RACK, RACK], "[1].switch: 'rack' cannot name it"),
-        ([Level("npu", 1e9, 0)], "[0].switch: 'npu' cannot name it"),
-        ([Level("rack", 1e9, 0, share=3)], "[0].share: 8 of npu cannot be shared out by 3"),
-        ([Level("rack", 1e9, 0, share=0)], "[0].share: 8 of npu cannot be shared out by 0"),
-        ([Level("rack", 1e9, 0, count=0)], "[0].count: 0 is not in 1..65536"),
-        ([Level("rack", 1e9, (1, 2))], "[0].latency: 2 latencies for 8 of npu"),
-        ([RACK], "NPU 0 has no way to NPU 4"),
+        ([RACK, Level("spine", 1e9, 0, below="rak")], "[1].below", "unknown-name", "'rak'"),
+        ([RACK, RACK], "[1].switch", "duplicate", "'rack'"),
+        ([Level("npu", 1e9, 0)], "[0].switch", "duplicate", "'npu'"),
+        ([Level("rack", 1e9, 0, share=3)], "[0].share", "mismatch", "3"),
+        ([Level("rack", 1e9, 0, share=0)], "[0].share", "mismatch", "0"),
+        ([Level("rack", 1e9, 0, count=0)], "[0].count", "out-of-range", "65536"),
+        ([Level("rack", 1e9, (1, 2))], "[0].latency", "mismatch", "8"),
+        ([RACK], "", "invalid", "NPU 0 to NPU 4"),
     ],
 )
-def test_what_is_no_network_is_refused(levels: list[Level], says: str) -> None:
-    with pytest.raises(DimsweepError) as raised:
+def test_bad_levels_are_refused(levels: list[Level], where: str, code: Code, named: str) -> None:
+    with refused(where, code, named):
         build_levels(8, levels)
-    assert says in str(raised.value)

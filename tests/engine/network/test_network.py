@@ -1,7 +1,6 @@
 """Networks of links: each block and fabric by hand, what always holds, and what is refused."""
 
 import math
-import re
 from collections import Counter, defaultdict
 
 import networkx as nx
@@ -9,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dimsweep.engine import Block, Dimension, DimsweepError, Topology
+from dimsweep.engine import Block, Dimension, Topology
+from dimsweep.engine.errors import Code
 from dimsweep.engine.network import fabric as fabric_module
 from dimsweep.engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh, build_network
 from dimsweep.engine.network.graph import Device, Kind, Link, Network, Node
 from dimsweep.engine.topology import BLOCKS
 from dimsweep.engine.units import MAX_PICOSECONDS
+from tests.support.refused import refused
 
 B = 12e9  # divided by 2, 3 and 4 without rounding
 
@@ -262,65 +263,61 @@ def test_fabrics_have_their_own_switches_in_each_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "fabrics", "where", "what", "hint"),
+    ("shape", "fabrics", "where", "code", "named"),
     [
-        ("Ring(4)_Ring(4)", [Mesh()], "", "1 fabrics for the 2 dim", "one a dimension"),
-        ("Ring(4)_Switch(4)", [Auto(), Mesh()], "[1]", r"Mesh cannot replace Switch\(4", "a Ring"),
-        ("Ring(4)", [Clos(2, 2)], "[0]", r"Clos cannot replace Ring\(4", "a Switch"),
-        ("FullyConnected(4)", [Dragonfly(2, 2)], "[0]", "a Dragonfly cannot", "a Switch"),
-        ("Switch(6)", [Clos(2, 4)], "[0].leaf", "6 NPUs .* by 4", "1, 2, 3, 6"),
-        ("Switch(12)", [Clos(3, 2, 4)], "[0].pod", "6 leaf switches .* by 4", "1, 2, 3, 6"),
-        ("Switch(6)", [Dragonfly(2, 4)], "[0].npus", "6 NPUs .* by 4", "1, 2, 3, 6"),
-        ("Switch(6)", [Dragonfly(2, 2)], "[0].routers", "3 routers in all .* by 2", "1, 3"),
+        ("Ring(4)_Ring(4)", [Mesh()], "", "mismatch", "2 dimensions"),
+        ("Ring(4)_Switch(4)", [Auto(), Mesh()], "[1]", "conflict", "Ring"),
+        ("Ring(4)", [Clos(2, 2)], "[0]", "conflict", "Switch"),
+        ("FullyConnected(4)", [Dragonfly(2, 2)], "[0]", "conflict", "Switch"),
+        ("Switch(6)", [Clos(2, 4)], "[0].leaf", "mismatch", "1, 2, 3, 6"),
+        ("Switch(12)", [Clos(3, 2, 4)], "[0].pod", "mismatch", "1, 2, 3, 6"),
+        ("Switch(6)", [Dragonfly(2, 4)], "[0].npus", "mismatch", "1, 2, 3, 6"),
+        ("Switch(6)", [Dragonfly(2, 2)], "[0].routers", "mismatch", "1, 3"),
     ],
 )
 def test_a_fabric_suits_its_dimension(
-    shape: str, fabrics: list[Fabric], where: str, what: str, hint: str
+    shape: str, fabrics: list[Fabric], where: str, code: Code, named: str
 ) -> None:
-    with pytest.raises(DimsweepError, match=what) as error:
+    with refused(f"network.fabric{where}", code, named):
         build(shape, *fabrics)
-    assert error.value.where == f"network.fabric{where}"
-    assert hint in error.value.hint
 
 
 @pytest.mark.parametrize(
-    ("arguments", "where", "what"),
+    ("arguments", "where", "code", "named"),
     [
-        ((4, 2), "levels", "Clos of 4 levels"),
-        ((2, 2, 2), "pod", "2 levels, and pod is 2"),
-        ((3, 2), "pod", "3 levels, and pod is None"),
-        ((2, 0), "leaf", "0 is not in 1"),
-        ((3, 2, -1), "pod", "-1 is not in 1"),
-        ((2, 10**400), "leaf", "is not in 1"),
-        ((2, 4, None, 0), "oversubscription", "more than zero"),
-        ((2, 4, None, math.nan), "oversubscription", "more than zero"),
-        ((2, 4, None, math.inf), "oversubscription", "finite"),
-        ((2, 4, None, 3), "oversubscription", "leaf 4 over 3 leaves 1.33333 links up"),
-        ((2, 4, None, 8), "oversubscription", "leaf 4 over 8 leaves 0.5 links up"),
-        ((2, 4, None, 5e-324), "oversubscription", "leaves inf links up"),
-        ((3, 4, 3, 2), "oversubscription", "pod 3 over 2 leaves 1.5 links up"),
+        ((4, 2), "levels", "out-of-range", "4"),
+        ((2, 2, 2), "pod", "conflict", "2"),
+        ((3, 2), "pod", "missing", "3"),
+        ((2, 0), "leaf", "out-of-range", "0"),
+        ((3, 2, -1), "pod", "out-of-range", "-1"),
+        ((2, 10**400), "leaf", "out-of-range", ""),
+        ((2, 4, None, 0), "oversubscription", "out-of-range", "0"),
+        ((2, 4, None, math.nan), "oversubscription", "out-of-range", "nan"),
+        ((2, 4, None, math.inf), "oversubscription", "out-of-range", "inf"),
+        ((2, 4, None, 3), "oversubscription", "mismatch", "1.33333"),
+        ((2, 4, None, 8), "oversubscription", "mismatch", "0.5"),
+        ((2, 4, None, 5e-324), "oversubscription", "mismatch", "inf"),
+        ((3, 4, 3, 2), "oversubscription", "mismatch", "pod 3"),
     ],
 )
 def test_a_clos_has_whole_numbers_of_switches(
-    arguments: tuple[int, int, int | None, float], where: str, what: str
+    arguments: tuple[int, int, int | None, float], where: str, code: Code, named: str
 ) -> None:
-    with pytest.raises(DimsweepError, match=what) as error:
+    with refused(where, code, named):
         Clos(*arguments)
-    assert error.value.where == where
 
 
 @pytest.mark.parametrize(("routers", "npus", "where"), [(0, 1, "routers"), (1, 0, "npus")])
 def test_a_dragonfly_has_routers_and_npus(routers: int, npus: int, where: str) -> None:
-    with pytest.raises(DimsweepError, match="0 is not in 1") as error:
+    with refused(where, "out-of-range", "0"):
         Dragonfly(routers, npus)
-    assert error.value.where == where
 
 
 def test_a_network_too_large_is_refused_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fabric_module, "MAX_LINKS", 56)
     assert len(build("FullyConnected(8)").links) == 56
     for shape in ("FullyConnected(9)", "Ring(10000000)", "Ring(1)_Switch(29)"):
-        with pytest.raises(DimsweepError, match="more than 56 links"):
+        with refused("network", "too-many", "56"):
             build(shape)
 
 
@@ -337,23 +334,23 @@ def test_switches_may_lead_nowhere() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "what"),
+    ("nodes", "code", "named"),
     [
-        ([], "no NPU"),
-        (["a", "b"], "no NPU"),
-        ([1, 2], "NPU 0 is missing, and there is NPU 2"),
-        ([0, 1, 5, 9], "NPU 2, 3 is missing, and there is NPU 5, 9"),
-        ([0, -1], "NPU 1 is missing, and there is NPU -1"),
-        ([*range(2, 9)], "NPU 0, 1 is missing, and there is NPU 7, 8"),
-        ([*range(100, 109)], "NPU 0, 1, 2, 3, 4 and 4 more is missing"),
-        ([0, 1.5, (2, 3)], r"neither NPU nor switch: 1.5, \(2, 3\)"),
-        ([True], "neither NPU nor switch: True"),
+        ([], "missing", "NPU"),
+        (["a", "b"], "missing", "NPU"),
+        ([1, 2], "mismatch", "NPU 2"),
+        ([0, 1, 5, 9], "mismatch", "NPU 5, 9"),
+        ([0, -1], "mismatch", "NPU -1"),
+        ([*range(2, 9)], "mismatch", "NPU 7, 8"),
+        ([*range(100, 109)], "mismatch", "NPU 0, 1, 2, 3, 4 and 4 more"),
+        ([0, 1.5, (2, 3)], "wrong-type", "1.5, (2, 3)"),
+        ([True], "wrong-type", "True"),
     ],
 )
-def test_npus_are_numbered(nodes: list[Node], what: str) -> None:
+def test_npus_are_numbered(nodes: list[Node], code: Code, named: str) -> None:
     graph = nx.DiGraph()
     graph.add_nodes_from(nodes)
-    with pytest.raises(DimsweepError, match=what):
+    with refused("", code, named):
         Network(graph)
 
 
@@ -368,59 +365,55 @@ def test_npus_are_numbered(nodes: list[Node], what: str) -> None:
 def test_numbers_of_a_link(attribute: str, value: object) -> None:
     graph = chain(3)
     graph.edges[1, 2][attribute] = value
-    with pytest.raises(DimsweepError, match=f"{attribute} ") as error:
+    with refused("[1 -> 2]", "invalid", attribute):
         Network(graph)
-    assert error.value.where == "[1 -> 2]"
 
 
 def test_attributes_of_a_link() -> None:
     graph = chain(3)
     del graph.edges[2, 1]["latency"]
-    with pytest.raises(DimsweepError, match=r"missing .* 'latency'") as error:
+    with refused("[2 -> 1]", "missing", "'latency'"):
         Network(graph)
-    assert error.value.where == "[2 -> 1]"
     graph.edges[2, 1].update(latency=1, weight=2)
-    with pytest.raises(DimsweepError, match=r"unexpected .* 'weight'"):
+    with refused("[2 -> 1]", "unknown-key", "'weight'"):
         Network(graph)
 
 
 def test_no_link_from_a_node_to_itself() -> None:
     graph = chain(2)
     graph.add_edge(1, 1, bandwidth=1e9, latency=0)
-    with pytest.raises(DimsweepError, match="itself") as error:
+    with refused("[1 -> 1]", "invalid"):
         Network(graph)
-    assert error.value.where == "[1 -> 1]"
 
 
 @pytest.mark.parametrize("kind", [nx.Graph, nx.MultiDiGraph])
 def test_links_lead_one_way(kind: type[nx.Graph]) -> None:
-    with pytest.raises(DimsweepError, match=f"a {kind.__name__} is no network"):
+    with refused("", "wrong-type", kind.__name__):
         Network(kind([(0, 1)]))
 
 
 @pytest.mark.parametrize(
-    ("cut", "what"),
+    ("cut", "ends"),
     [
-        ([(3, 2)], "NPU 3 has no way to NPU 0: NPU 3 has no outgoing link"),
-        ([(2, 3)], "NPU 0 has no way to NPU 3: NPU 3 has no incoming link"),
-        ([(1, 2)], "NPU 0 has no way to NPU 2$"),
-        ([(2, 1)], "NPU 2 has no way to NPU 0$"),
-        ([(0, 1)], "NPU 0 has no way to NPU 1: NPU 0 has no outgoing link"),
-        ([(1, 0)], "NPU 1 has no way to NPU 0: NPU 0 has no incoming link"),
-        ([(1, 2), (2, 1)], "NPU 0 has no way to NPU 2$"),
+        ([(3, 2)], "NPU 3 to NPU 0: NPU 3"),
+        ([(2, 3)], "NPU 0 to NPU 3: NPU 3"),
+        ([(1, 2)], "NPU 0 to NPU 2"),
+        ([(2, 1)], "NPU 2 to NPU 0"),
+        ([(0, 1)], "NPU 0 to NPU 1: NPU 0"),
+        ([(1, 0)], "NPU 1 to NPU 0: NPU 0"),
+        ([(1, 2), (2, 1)], "NPU 0 to NPU 2"),
     ],
 )
-def test_every_npu_reaches_every_other(cut: list[tuple[int, int]], what: str) -> None:
+def test_every_npu_reaches_every_other(cut: list[tuple[int, int]], ends: str) -> None:
     graph = chain(4)
     graph.remove_edges_from(cut)
-    with pytest.raises(DimsweepError) as error:
+    with refused("", "invalid", ends) as error:
         Network(graph)
-    assert re.search(what, error.value.problem)
-    assert ("leads one way only" in str(error.value.hint)) == (len(cut) == 1)
+    assert ("one direction only" in error.value.hint) == (len(cut) == 1)
 
 
 def test_sizes_are_those_of_the_npus() -> None:
-    with pytest.raises(DimsweepError, match=r"\(2, 3\) have 6 NPUs, the network 4"):
+    with refused("sizes", "mismatch", "(2, 3)", "6", "4"):
         Network(chain(4), (2, 3))
 
 
@@ -439,27 +432,28 @@ def test_devices_have_a_kind_and_what_is_bought() -> None:
 
 
 @pytest.mark.parametrize(
-    ("node", "attributes", "what"),
+    ("node", "attributes", "code", "named"),
     [
-        ("leaf", {"kind": "npu"}, "'leaf' cannot be of the kind npu"),
-        (0, {"kind": "nic"}, "0 cannot be of the kind nic"),
-        ("leaf", {"kind": "gpu"}, "it must be one of npu, nic, switch"),
-        ("leaf", {"kind": ["nic"]}, "it must be one of npu, nic, switch"),
-        ("leaf", {"ports": 0}, "whole number of at least one"),
-        ("leaf", {"ports": True}, "whole number of at least one"),
-        ("leaf", {"price": -1}, "price -1; it must be a finite number of zero or more"),
-        ("leaf", {"watts": math.nan}, "finite number"),
-        ("leaf", {"fails": "often"}, "finite number"),
-        ("leaf", {"part": 7}, "a name"),
-        ("leaf", {"prot": 7}, "unknown attribute"),
+        ("leaf", {"kind": "npu"}, "conflict", "'leaf'"),
+        (0, {"kind": "nic"}, "conflict", "nic"),
+        ("leaf", {"kind": "gpu"}, "invalid", "npu, nic, switch"),
+        ("leaf", {"kind": ["nic"]}, "invalid", "npu, nic, switch"),
+        ("leaf", {"ports": 0}, "invalid", "ports 0"),
+        ("leaf", {"ports": True}, "invalid", "ports True"),
+        ("leaf", {"price": -1}, "invalid", "price -1"),
+        ("leaf", {"watts": math.nan}, "invalid", "nan"),
+        ("leaf", {"fails": "often"}, "invalid", "'often'"),
+        ("leaf", {"part": 7}, "invalid", "part 7"),
+        ("leaf", {"prot": 7}, "unknown-key", "'prot'"),
     ],
 )
-def test_attributes_of_a_device(node: Node, attributes: dict[str, object], what: str) -> None:
+def test_attributes_of_a_device(
+    node: Node, attributes: dict[str, object], code: Code, named: str
+) -> None:
     graph = chain(2)
     graph.add_node(node, **attributes)
-    with pytest.raises(DimsweepError, match=what) as error:
+    with refused(f"[{node}]", code, named):
         Network(graph)
-    assert error.value.where == f"[{node}]"
 
 
 def test_no_device_is_called_as_an_npu_is() -> None:
@@ -467,7 +461,7 @@ def test_no_device_is_called_as_an_npu_is() -> None:
     graph.add_node("NPU 2")
     Network(graph)
     graph.add_node("NPU 1")
-    with pytest.raises(DimsweepError, match="a device is called 'NPU 1', as the NPU is"):
+    with refused("", "duplicate", "'NPU 1'"):
         Network(graph)
 
 
@@ -485,9 +479,8 @@ def test_a_cable_is_a_link_each_way_and_lanes_take_ports() -> None:
     graph.nodes[1]["ports"] = 4
     assert Network(graph).devices[1].ports == 4
     graph.nodes[1]["ports"] = 3
-    with pytest.raises(DimsweepError, match="NPU 1 has 4 cables and 3 ports") as error:
+    with refused("[1].ports", "mismatch", "NPU 1", "4", "3"):
         Network(graph)
-    assert error.value.where == "[1].ports"
 
 
 @pytest.mark.parametrize(
@@ -502,6 +495,5 @@ def test_a_cable_is_a_link_each_way_and_lanes_take_ports() -> None:
 def test_what_a_link_is_made_of(attribute: str, value: object) -> None:
     graph = chain(3)
     graph.edges[1, 2][attribute] = value
-    with pytest.raises(DimsweepError, match=f"{attribute} ") as error:
+    with refused("[1 -> 2]", "invalid", attribute):
         Network(graph)
-    assert error.value.where == "[1 -> 2]"

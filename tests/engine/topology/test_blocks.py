@@ -34,6 +34,7 @@ from dimsweep.engine.topology import (
 )
 from tests.support.messages import times
 from tests.support.programs import one_collective
+from tests.support.refused import refused
 
 ALL_REDUCE = CollectiveKind.ALL_REDUCE
 
@@ -133,9 +134,8 @@ def test_it_is_priced_by_its_parts() -> None:
 
 def test_shapes_know_it_while_it_is_registered(hypercube: Block) -> None:
     assert parse_shape("hypercube(4)_Ring(2)") == [(hypercube, 4), (Ring(), 2)]
-    with pytest.raises(DimsweepError, match="no network dimension") as error:
+    with refused("shape", "bad-syntax", "Switch(n) or Hypercube(n)"):
         parse_shape("Torus(4)")
-    assert "Switch(n) or Hypercube(n)" in error.value.hint
 
 
 def test_its_algorithms_are_its_own(hypercube: Block) -> None:
@@ -170,7 +170,7 @@ def test_a_name_belongs_to_one_block() -> None:
     class Other(Hypercube):
         name = "ring"
 
-    with pytest.raises(DimsweepError, match=r"two blocks are called ring: Ring and .*Other"):
+    with refused("blocks", "duplicate", "ring", "Other"):
         register(Other())
     register(Ring())  # again: nothing happens
     assert list(BLOCKS) == ["Ring", "FullyConnected", "Switch"]

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from dimsweep.engine import Block, Dimension, DimsweepError, FullyConnected, Ring, Switch, Topology
 from dimsweep.engine.topology import BLOCKS, parse_shape
+from tests.support.refused import refused
 
 SHAPE = "Ring(4)_FullyConnected(8)_Switch(32)"
 
@@ -46,14 +47,13 @@ def test_notation_round_trips(blocks: list[tuple[Block, int]]) -> None:
     ["", "Ring", "Ring()", "Ring(4)_", "Ring(4)Switch(2)", "Torus(4)", "Ring(-4)", "Ring(4.0)"],
 )
 def test_bad_notation_says_what_is_right(shape: str) -> None:
-    with pytest.raises(DimsweepError, match="no network dimension") as error:
+    with refused("shape", "bad-syntax", "Ring(n), FullyConnected(n) or Switch(n)"):
         parse_shape(shape)
-    assert "Ring(n), FullyConnected(n) or Switch(n)" in error.value.hint
 
 
 @pytest.mark.parametrize("shape", ["Ring(0)", "Switch(10000001)"])
 def test_sizes_have_limits(shape: str) -> None:
-    with pytest.raises(DimsweepError, match="1 to 10,000,000"):
+    with refused("shape", "out-of-range", shape, "10,000,000"):
         parse_shape(shape)
 
 
@@ -68,29 +68,26 @@ def test_any_text_is_a_shape_or_an_error(text: str) -> None:
 
 @pytest.mark.parametrize("bandwidth", [0.0, -1.0, float("inf"), float("nan")])
 def test_bandwidth_is_positive_and_finite(bandwidth: float) -> None:
-    with pytest.raises(DimsweepError) as error:
+    with refused("dimension 1.bandwidth", "out-of-range", f"{bandwidth:g}"):
         build(bandwidth=[3e9, bandwidth, 1e9])
-    assert error.value.where == "dimension 1.bandwidth"
 
 
 def test_latency_is_not_negative() -> None:
-    with pytest.raises(DimsweepError, match="no latency") as error:
+    with refused("dimension 2.latency", "out-of-range", "-1"):
         build(latency=[0, 0, -1])
-    assert error.value.where == "dimension 2.latency"
 
 
 @pytest.mark.parametrize("key", ["bandwidth", "latency"])
 def test_lists_have_one_value_a_dimension(key: str) -> None:
-    with pytest.raises(DimsweepError, match="2 values for the 3 dimensions") as error:
+    with refused(key, "mismatch", "2", "3"):
         build(**{key: [1, 2]})
-    assert error.value.where == key
 
 
 def test_a_topology_has_a_dimension() -> None:
-    with pytest.raises(DimsweepError, match="at least one dimension"):
+    with refused("dims", "missing"):
         Topology(())
 
 
 def test_a_dimension_has_an_npu() -> None:
-    with pytest.raises(DimsweepError, match="at least 1"):
+    with refused("size", "out-of-range", "0"):
         Dimension(Ring(), 0, 1e9, 0)

@@ -163,7 +163,7 @@ def test_simulate_says_how_many_spares_pay(capsys: pytest.CaptureFixture[str]) -
     ("words", "told"),
     [
         (["reliability.npu_time=9 day"], "reliability.restart"),
-        (["reliability=rsc1", "reliability.checkpoint.bandwidth=null"], "nothing is said of"),
+        (["reliability=rsc1", "reliability.checkpoint.bandwidth=null"], "duration of a checkpoint"),
         (["reliability=rsc1", "reliability.npu_time=2000"], "no unit"),
         (["reliability=rsc1", "reliability.npu_time=1 hour"], "leaves no time"),
         (["reliability=rsc"], "did you mean 'rsc"),

@@ -311,7 +311,7 @@ def test_a_registered_name_is_given_once() -> None:
     class Mine(type(BLOCKS["Ring"])):  # type: ignore[misc]
         name = "ring"
 
-    with pytest.raises(DimsweepError, match="two blocks are called ring"):
+    with pytest.raises(DimsweepError, match="two blocks are named ring"):
         register(Mine())
     with pytest.raises(DimsweepError, match=r"'pool' is taken: there is a memory"):
         MEMORIES["pool"] = MEMORIES["npu"]
