@@ -1,1 +1,1 @@
-"""What a study found: numbers, findings in words, and tables.  It is shown by sweeper.draw."""
+"""Findings of a study: numbers, sentences and tables.  :mod:`sweeper.draw` renders them."""

@@ -1,4 +1,4 @@
-"""The answer first: what to build, how sure it is, what it costs, what the next money does."""
+"""The answers of a report: the design, how sure that is, its cost, the value of more money."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -24,13 +24,13 @@ _HOW_SURE = "How sure is the search"
 _MODEL = "How sure is the model"
 _NETWORK = {"topology.shape", "topology.bandwidth"}  # with which a design's name says all of it
 _ALL = 0.001  # of a budget, which no step of a bandwidth may fit
-_LISTED = 4  # scenarios whose designs are told one after the other
+_LISTED = 4  # scenarios whose designs are listed
 _NO_MORE = " that costs no more"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A question, its answer in a few words, and what else is to be known of it."""
+    """A question, its answer in a few words, and details."""
 
     question: str
     short: str
@@ -38,8 +38,7 @@ class Answer:
 
 
 def answers(report: Report) -> list[Answer]:
-    """Return the answers about the decision that loses least over the scenarios, or about the one
-    portfolio."""
+    """Return the answers about the decision that loses least over the scenarios."""
     decisions = report.decisions
     cells = decisions.chosen()
     # Of several scenarios the one of which the search says least.
@@ -61,8 +60,7 @@ def answers(report: Report) -> list[Answer]:
 
 
 def _uncertainty(cell: CellSummary) -> float:
-    """By how much the best of a cell could be missed by the design that the answer names; without
-    end where nothing is proven."""
+    """Return the relative gap of the named design to its limit; infinite if nothing is proven."""
     if cell.n_designs is not None:
         return 0.0
     gap = cell.gap_at_cost(cell.named)
@@ -79,12 +77,12 @@ def _build(report: Report, decisions: Decisions) -> Answer:
     # What was searched comes first; bandwidths that are those of a network that is there do not.
     short = join(chosen, naming.searched(cell, row), split if cell.split_varies else "")
     on_network = "" if cell.split_varies else f"on {split} "
-    told = cell.of_graph or cell.cell.coordinates.keys() >= _NETWORK
+    is_named = cell.of_graph or cell.cell.coordinates.keys() >= _NETWORK
     gain, trade_off = describe_gain(cell), ""
     if len(cell.objectives) > 1:
         trade_off = report.trade_off
     rest = join(
-        "" if told else f"{on_network}{_name_dimensions(cell)}",
+        "" if is_named else f"{on_network}{_name_dimensions(cell)}",
         " and ".join(each.claim(each.value(row)) for each in cell.objectives),
         "" if gain is None else f"{gain}{_describe_baseline(cell)}",
         trade_off,
@@ -94,14 +92,14 @@ def _build(report: Report, decisions: Decisions) -> Answer:
 
 
 def _describe_baseline(cell: CellSummary) -> str:
-    """Return the searched keys' values in the baseline, which is simulated for the cell."""
+    """Return the baseline's values of the searched keys, in brackets."""
     if cell.reference is None or not cell.parameters:
         return ""
     return f" ({naming.searched(cell, cell.reference.row)})"
 
 
 def _runner_up(decisions: Decisions, cell: CellSummary) -> str:
-    """Describe the next decision; of a single decision the next values of the searched keys."""
+    """Describe the next decision, or for a single decision the next values of the searched keys."""
     found = decisions.runner_up(0)
     if found is not None:
         next_cell = decisions.cells[found[0], 0]
@@ -127,7 +125,7 @@ def _split(cell: CellSummary, row: pd.Series) -> str:
 
 
 def _shorten_list(texts: Sequence[str]) -> list[str]:
-    """Return the first texts, and the number of the others."""
+    """Return the first texts, and a text with the number of the rest."""
     more = len(texts) - _LISTED
     return [*texts[:_LISTED], *([sentences.MORE_IN_TABLE(n=more)] if more > 0 else [])]
 
@@ -170,7 +168,7 @@ def _build_for_all(asked: str, report: Report, decisions: Decisions) -> Answer:
 
 
 def _search(report: Report, cell: CellSummary) -> Answer:
-    """Say how good the search was, by the ``cell`` of the answer with the least certainty."""
+    """Describe the quality of the search, by the chosen ``cell`` with the least certainty."""
     if report.search_claim is not None:
         return Answer(_HOW_SURE, *report.search_claim)
     if not any(each.split_varies or each.parameters for each in report.found):
@@ -200,7 +198,7 @@ def _search(report: Report, cell: CellSummary) -> Answer:
 
 
 def _model(report: Report) -> Answer:
-    """Say how far the model is from measurements, by the chosen design with the least evidence."""
+    """Describe the model's error, by the chosen design with the least evidence."""
     every = [(cell.evidence_of(row), row["time_s"]) for cell, row in report.chosen]
     found, time = min(every, key=lambda each: -each[0].width)
     sure = _compare_with_others(*report.chosen[0]) if len(report.chosen) == 1 else ()
@@ -212,8 +210,10 @@ def _model(report: Report) -> Answer:
 
 
 def _compare_with_others(cell: CellSummary, row: pd.Series) -> Iterator[str]:
-    """How sure it is that the design of the answer is faster than others: two designs share most
-    of the model's error."""
+    """Yield how probable the differences to the runner-up and the reference are.
+
+    Two designs share most of the model's error, so a difference is surer than either time.
+    """
     others = [("the runner-up", cell.runner_up)]
     others += [(cell.reference.name, cell.reference.row)] if cell.reference else []
     for name, other in others:
@@ -245,7 +245,7 @@ def _cost(report: Report) -> Answer:
 
 
 def _describe_remaining(cells: list[CellSummary], cost: float) -> str:
-    """Return what the most expensive design leaves of the budget."""
+    """Describe the part of the budget that the most expensive design leaves."""
     stored = [cell.study.config_of(cell.cell) for cell in cells]
     asked = {each.get("space", {}).get("bandwidth", {}).get("cost") for each in stored}
     text = asked.pop() if len(asked) == 1 else None

@@ -1,4 +1,4 @@
-"""A bill of materials as plain texts, for the terminal and the page, and as rows for others."""
+"""A bill of materials as texts for the terminal and the page, and as rows for CSV."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ COLUMNS = (
 
 
 def tabulate_bill(bill: Bill, title: str, sources: Sources | None = None) -> list[Table]:
-    """The bill as a table: what is bought, how many, and at what price; and who says the prices."""
+    """Return the bill as a table of parts, counts and prices; a second one has the sources."""
     said = [_said(item, sources or {}) for item in bill.items]
     known = list(dict.fromkeys(filter(None, said)))
     rows = []
@@ -31,19 +31,21 @@ def tabulate_bill(bill: Bill, title: str, sources: Sources | None = None) -> lis
     rows += _sums(bill)
     columns = ("part", "each has", "count", "USD\neach", "USD", "W")
     found = [Table(title, columns, rows, n_names=2)]
-    if not any(row[1] for row in rows):  # a table by tier has no ports to tell of
+    if not any(row[1] for row in rows):  # a table by tier has no ports
         rows = [(row[0], *row[2:]) for row in rows]
         found = [Table(title, (columns[0], *columns[2:]), rows)]
     levels = sorted({i.price.level for i in bill.items if i.price}, key=[*LEVELS, ""].index)
-    told = "; ".join(f"{each}: {LEVELS[each]}" for each in levels if each)
-    who = "Who says these prices" + (f" ({told})" if told else "")
+    levels_text = "; ".join(f"{each}: {LEVELS[each]}" for each in levels if each)
+    heading = "Sources of these prices" + (f" ({levels_text})" if levels_text else "")
     notes = [(f"({i + 1})", source) for i, source in enumerate(known)]
-    return [*found, Table(who, ("", "source"), notes, 2)] if notes else found
+    return [*found, Table(heading, ("", "source"), notes, 2)] if notes else found
 
 
 def bill_of_design(report: Report) -> tuple[list[Table], list[str]]:
-    """The bill of the design that the answer names, as tables and in sentences; of several the
-    first one's.  Nothing where the study has no prices."""
+    """Return the bill of the first chosen design, as tables and sentences.
+
+    Both are empty if the study has no prices.
+    """
     cell, row = report.chosen[0]
     prices = report.study.config_of(cell.cell).get("cost") or {}
     if not prices.get("parts") and not prices.get("tiers"):
@@ -81,7 +83,7 @@ def _numbers(item: Item) -> tuple[str, ...]:
 
 
 def _sum(amount: float) -> str:
-    """Whole dollars or watts, of which small ones are told as they are."""
+    """Format whole dollars or watts; small amounts keep their digits."""
     return f"{amount:,.0f}" if amount == 0 or abs(amount) >= 100 else f"{amount:.4g}"
 
 
@@ -104,17 +106,19 @@ def _sums(bill: Bill) -> Iterator[tuple[str, ...]]:
 
 
 def rows(bill: Bill, sources: Sources | None = None) -> list[dict[str, Any]]:
-    """A row for each line, with the :data:`COLUMNS`, in USD and W; and one for whatever is missing,
-    which says so alone."""
+    """Return a row for each item, with :data:`COLUMNS`, in USD and W.
+
+    A missing part has a row with only ``missing``.
+    """
     found = [_row(item, sources or {}) for item in bill.items]
     return [*found, *({**dict.fromkeys(COLUMNS), "missing": text} for text in bill.missing)]
 
 
 def _row(item: Item, sources: Sources) -> dict[str, Any]:
-    told = {name: getattr(item, name) for name in ("part", "kind", "title", "like", "count")}
+    named = {name: getattr(item, name) for name in ("part", "kind", "title", "like", "count")}
     price, watts = _plain("price_", item.price), _plain("watts_", item.watts)
     return {
-        **told,
+        **named,
         "kind": str(item.kind),
         "unit": item.unit,
         "price_usd": None if item.price is None else item.price.value,

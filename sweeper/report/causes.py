@@ -1,7 +1,7 @@
-"""Why trials failed: messages that differ in their numbers alone are one cause.
+"""Causes of failed trials: messages that differ only in numbers are one cause.
 
 "a stage must hold 90.26 GB of 85.9 GB" and "a stage must hold 660.1 GB of 85.9 GB" are reported as
-"a stage must hold 90.26 to 660.1 GB of 85.9 GB", with how many trials there are of it.
+"a stage must hold 90.26 to 660.1 GB of 85.9 GB", with the number of trials.
 """
 
 import re
@@ -26,14 +26,13 @@ _DIGITS = 4
 
 @dataclass
 class _Cause:
-    """Messages of one form: its pieces of text, the least and the largest of each number between
-    them with its text, how many trials there are, and the ``first`` of them."""
+    """Messages of one form."""
 
-    pieces: Sequence[str]
-    kinds: Sequence[units.Unit | None]
-    first: tuple[int, ...]
-    low: list[tuple[float, str]]
-    high: list[tuple[float, str]]
+    pieces: Sequence[str]  # texts between the numbers
+    kinds: Sequence[units.Unit | None]  # of the numbers
+    first: tuple[int, ...]  # the earliest trial
+    low: list[tuple[float, str]]  # minimum of each number, with its text
+    high: list[tuple[float, str]]  # maximum of each number
     count: int = 0
 
     def add(self, found: list[tuple[float, str]], times: int, first: tuple[int, ...]) -> None:
@@ -54,13 +53,13 @@ def _value(found: tuple[float, str]) -> float:
 
 
 class _Causes:
-    """The causes of failures that were added, in any order."""
+    """The causes of failures, added in any order."""
 
     def __init__(self) -> None:
         self._found = dict[tuple[object, ...], _Cause]()
 
     def add(self, error: str, times: int, first: tuple[int, ...]) -> None:
-        """So many trials failed with an error, the ``first`` of them that one."""
+        """Count ``times`` failures with an error; ``first`` is the earliest (cell, trial)."""
         pieces, kinds, values = _split_numbers(error)
         form = (*pieces, *kinds)
         if form not in self._found:
@@ -74,8 +73,10 @@ class _Causes:
 
 
 def causes(errors: Iterable[str]) -> list[tuple[str, int]]:
-    """The causes of failures and their counts, the most frequent first, then the earliest.  A
-    number that is not the same in all messages of a cause is the range that it has in them."""
+    """Return the causes of failures and their counts, the most frequent first, then the earliest.
+
+    A number that differs between the messages of a cause becomes its range.
+    """
     found = _Causes()
     for i, error in enumerate(errors):
         found.add(error, 1, (i,))
@@ -83,9 +84,12 @@ def causes(errors: Iterable[str]) -> list[tuple[str, int]]:
 
 
 def frequent_errors(failed: Iterable[pd.DataFrame]) -> list[tuple[str, int]]:
-    """Why rows failed and how many did, some of them at a time (``cell``, ``trial``, ``error``):
-    the most frequent cause first, then the earliest; texts that differ in their numbers alone are
-    one, with the range of each number."""
+    """Return the causes of failed rows and their counts, the most frequent first.
+
+    Among equal counts the earliest comes first. ``failed`` are pieces of rows with ``cell``,
+    ``trial`` and ``error``. A number that differs between the messages of a cause becomes its
+    range.
+    """
     found = _Causes()
     for rows in failed:
         ordered = rows.sort_values(["cell", "trial"])
@@ -102,7 +106,7 @@ def frequent_errors(failed: Iterable[pd.DataFrame]) -> list[tuple[str, int]]:
 def _split_numbers(
     error: str,
 ) -> tuple[list[str], list[units.Unit | None], list[tuple[float, str]]]:
-    """A message's pieces, the kinds of the numbers between them, and these with their texts."""
+    """Split a message into the texts between numbers, the kinds of the numbers, and the numbers."""
     pieces, kinds, values, end = list[str](), list[units.Unit | None](), [], 0
     for match in _NUMBER.finditer(error):
         number, name = match.groups()

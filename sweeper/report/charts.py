@@ -1,4 +1,4 @@
-"""Charts with a row for each thing that is compared, as data.
+"""Charts with one row for each compared thing, as data.
 
 The page draws them with Bokeh (:mod:`sweeper.charts.frame`), a picture with Matplotlib
 (:mod:`sweeper.draw.canvas`); neither library is imported here.
@@ -21,7 +21,7 @@ _UNEVEN = 5.0  # factor between the best values of scenarios that share no axis
 
 
 def minimum_losses(cells: Sequence[CellSummary]) -> dict[int, float]:
-    """Return the least loss in the scenario of each cell, by the cell's number; 1 where it is 0."""
+    """Return the minimum loss in the scenario of each cell, by cell number; 1 instead of 0."""
     scenes = {c.cell.cell: tuple(c.study.scenario(c.cell.coordinates).items()) for c in cells}
     least = dict[object, float]()
     for cell in cells:
@@ -37,8 +37,10 @@ def needs_separate_scales(cells: Sequence[CellSummary]) -> bool:
 
 
 class Bars(NamedTuple):
-    """Bars of one colour, or of one each: a bar for each row, with a text at its end; NaN is no
-    bar.  Bars of one colour each are in no legend."""
+    """A bar for each row, with a text at its end; NaN draws no bar.
+
+    Bars with a sequence of colours have no entry in the legend.
+    """
 
     values: Floats
     texts: Sequence[str]
@@ -47,8 +49,10 @@ class Bars(NamedTuple):
 
 
 class Marks(NamedTuple):
-    """A mark for each row, across it where it ``is_limit``; NaN is no mark.  Marks with ``texts``
-    are points that show theirs in a tooltip."""
+    """A mark for each row, across the row if ``is_limit``; NaN draws no mark.
+
+    Marks with ``texts`` are points that show their text in a tooltip.
+    """
 
     values: Floats
     colour: str
@@ -58,8 +62,10 @@ class Marks(NamedTuple):
 
 
 class RegretMatrix(NamedTuple):
-    """Relative losses: a row for each of ``down`` and a column for each of ``across``, NaN where
-    nothing ran.  ``titles`` are those of the columns and of the rows."""
+    """Relative losses: a row for each of ``down``, a column for each of ``across``.
+
+    NaN if nothing ran. ``titles`` are the titles of the columns and of the rows.
+    """
 
     titles: tuple[str, str]
     across: Sequence[str]
@@ -69,27 +75,21 @@ class RegretMatrix(NamedTuple):
 
 @dataclass(frozen=True)
 class RowChart:
-    """Rows of bars and marks.
-
-    ``bars`` lie below one another in each row, ``parts`` one after another (their ``unit`` is that
-    of the tooltips); texts are beyond marks that lie further.  ``start`` is where the axis begins,
-    ``room`` the share of it that is free beyond bars or points, and ``has_zero`` whether a line is
-    at 0.
-    """
+    """Rows of bars and marks."""
 
     names: Sequence[str]
     axis: str
-    bars: Sequence[Bars] = ()
-    parts: Sequence[Bars] = ()
+    bars: Sequence[Bars] = ()  # below one another in each row
+    parts: Sequence[Bars] = ()  # end to end in each row
     marks: Sequence[Marks] = ()
-    unit: str = ""
-    start: float = 0.0
-    room: float = 0.3
-    has_zero: bool = False
+    unit: str = ""  # of ``parts`` in tooltips
+    start: float = 0.0  # of the axis
+    room: float = 0.3  # share of the axis that is free beyond bars or points
+    has_zero: bool = False  # whether a line is drawn at 0
 
     @property
     def furthest(self) -> Floats:
-        """(R,) the furthest mark of each row; 0 without one."""
+        """Largest mark of each row (R,); 0 without a mark."""
         known = [marks.values for marks in self.marks]
         return np.fmax.reduce([np.zeros(len(self.names)), *known])
 
@@ -118,9 +118,11 @@ def chart_values(
     text: Callable[[CellSummary], str],
     label: str,
 ) -> RowChart:
-    """Return the value of a ``row`` of each cell, its reference and its bound; None is an empty
-    row.  ``axis`` has a factor and the label; scenarios with very different values are drawn
-    relative to the best of each."""
+    """Return a chart of the value of a ``row`` of each cell, with its reference and its bound.
+
+    None is an empty row. ``axis`` is the factor of the values and the label. If the values of
+    scenarios are very different, values are relative to the best of each scenario.
+    """
     factor, title = axis
     found = [cell for cell in cells if cell is not None]
     objective, least = found[0].objective, minimum_losses(found)

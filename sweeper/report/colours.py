@@ -1,8 +1,8 @@
-"""The colours of everything that is drawn: charts, pictures, timelines and the board.
+"""The colours of charts, pictures, timelines and the board.
 
-Okabe and Ito's tell what is compared apart, for colour-blind readers too.  A dimension of a network
-has a colour of its own wherever it is drawn; none of these is the colour of a role (the best, the
-equal split, the proven bound), so that a blue bar is never taken for a dimension.
+Compared series have Okabe and Ito's colours, which colour-blind readers can distinguish. A
+dimension has the same colour wherever it is drawn. No dimension has the colour of a role (best,
+equal split, proven bound).
 """
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#E69F00", "#009E73", "#8A8F98"

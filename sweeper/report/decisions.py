@@ -1,7 +1,7 @@
-"""What competes with what: the decisions of a study in each of its scenarios, and their regrets.
+"""The competing decisions of a study in each of its scenarios, and their regrets.
 
-A loss is compared with another one of the same scenario, never with one of another: the shortest
-time of several models is none of a design's merits.
+A loss is only compared with losses of the same scenario: times of different models are not
+comparable.
 """
 
 import math
@@ -31,21 +31,19 @@ LEVEL = 5e-4  # losses that differ by less are equal
 
 @dataclass(frozen=True)
 class Decisions:
-    """The decisions (D) of a study in its scenarios (S), each as the values of its axes.
-
-    ``cells`` has the summary of each pair that has complete trials, and ``losses`` (D, S) what the
-    objective minimises there, NaN where nothing is complete: of the best design for that scenario,
-    or, in a portfolio, of the one split for all.  ``share`` (S,) is how much a scenario counts, and
-    ``is_weighted`` whether the study's roles say so; else the decision that loses least is the one
-    whose worst regret is least.
-    """
+    """The decisions (D) of a study in its scenarios (S), each as the values of its axes."""
 
     objective: Objective
     decisions: tuple[Mapping[str, str], ...]
     scenarios: tuple[Mapping[str, str], ...]
+    #: The summary of each pair with complete trials.
     cells: Mapping[tuple[int, int], CellSummary]
+    #: Loss (D, S) of the best design for a scenario, or of a portfolio's shared split; NaN if
+    #: nothing is complete.
     losses: Floats
+    #: Weight of each scenario (S,).
     share: Floats
+    #: Whether the study's roles give weights.  If not, decisions are ranked by their worst regret.
     is_weighted: bool = False
 
     @classmethod
@@ -55,8 +53,10 @@ class Decisions:
         found: Sequence[CellSummary],
         weights: Mapping[str, float],
     ) -> Self:
-        """Return the decisions and scenarios of the cells with complete trials; ``weights`` are
-        those of the workloads of a portfolio."""
+        """Return the decisions and scenarios of the cells with complete trials.
+
+        ``weights`` are the weights of a portfolio's workloads, by axis value.
+        """
         pairs = {
             cell.cell.cell: (
                 tuple(study.decision(cell.cell.coordinates).items()),
@@ -95,7 +95,7 @@ class Decisions:
         return naming.coordinates_of(self.decisions[decision])
 
     def name_change(self, decision: int, other: int) -> str:
-        """Name a decision in a sentence that has named the ``other`` one."""
+        """Name a decision in a sentence that has named the decision ``other``."""
         return naming.name_change(self.decisions[decision], self.decisions[other])
 
     def scene(self, scenario: int) -> str:
@@ -104,13 +104,13 @@ class Decisions:
 
     @property
     def first_scenario(self) -> str:
-        """What is said of something that is told of the first scenario of the answer alone."""
+        """Text that limits a statement to the first scenario of the answer."""
         return FIRST_OF(scenario=self.scene(self.places[0]), scenarios=self.count)
 
     @property
     def count(self) -> str:
-        """How many scenarios there are, and of what."""
-        # A key of the workload, such as its batch, is no other workload.
+        """Number of scenarios, with their kind: "4 workloads"."""
+        # A key of the workload, such as its batch, does not make another workload.
         varied = {a.split(".")[0] if a.split(".")[0] in SPENT else a for a in self.scenarios[0]}
         noun = _NOUNS.get(varied.pop(), "scenarios") if len(varied) == 1 else "scenarios"
         return f"{len(self.scenarios)} {noun}"
@@ -126,10 +126,9 @@ class Decisions:
         return ranked[~np.isnan(losses[ranked])].tolist()
 
     def runner_up(self, scenario: int) -> tuple[int, float] | None:
-        """The runner-up of a scenario and by what share it is worse; None without one.
+        """Return the runner-up of a scenario and its regret; None without one.
 
-        A distance of two designs, which share most of the model's error: how far the model itself
-        may be off belongs beside it, once an interval of such distances is known.
+        Both designs share most of the model's error, so the regret is surer than the times.
         """
         order = self.order(scenario)
         if len(order) < 2:
@@ -138,31 +137,28 @@ class Decisions:
 
     @cached_property
     def regrets(self) -> Floats:
-        """(D, S) by what share a decision is worse than the best of its scenario."""
+        """Relative loss of each decision against the best of each scenario (D, S)."""
         least = np.nanmin(self.losses, axis=0)
         return np.asarray(self.losses / np.where(least == 0, np.nan, least) - 1)
 
     @cached_property
     def _counted(self) -> Floats:
-        """(D, S') the regrets in the scenarios that count, without end where a decision does not
-        run."""
         counts = self.share > 0
         return np.where(np.isnan(self.losses), np.inf, self.regrets)[:, counts]
 
     @cached_property
     def worst_regrets(self) -> Floats:
-        """(D,) the largest regret of a decision; without end where it does not run everywhere."""
+        """Largest regret of each decision (D,); infinite if it does not run in every scenario."""
         return self._counted.max(axis=1)
 
     @cached_property
     def mean_regrets(self) -> Floats:
-        """(D,) the mean regret of a decision, each scenario counting by its share."""
+        """Mean regret of each decision (D,), weighted by scenario."""
         return np.asarray(self._counted @ self.share[self.share > 0])
 
     @cached_property
     def ranking(self) -> list[int]:
-        """The decisions by what they lose over all scenarios: the worst regret, then the mean; of
-        scenarios with weights the mean, then the worst."""
+        """The decisions by worst, then mean regret; with weights by mean, then worst."""
         runs = np.isfinite(self._counted).sum(axis=1)
         then, first = (
             (self.worst_regrets, self.mean_regrets)
@@ -177,13 +173,12 @@ class Decisions:
         return self.scene(int(regrets.argmax()))
 
     def chosen(self) -> list[CellSummary]:
-        """Return the cells of the answer: those of the decision that loses least over all
-        scenarios."""
+        """Return the cells of the decision that loses least over all scenarios."""
         return [self.cells[self.ranking[0], s] for s in self.places]
 
     @property
     def places(self) -> list[int]:
-        """The scenarios in which the decision that loses least is complete."""
+        """Indices of the scenarios in which the decision that loses least is complete."""
         return [s for s in range(len(self.scenarios)) if (self.ranking[0], s) in self.cells]
 
 
@@ -193,7 +188,7 @@ def _weight(scenario: Mapping[str, str], weights: Mapping[str, Mapping[str, floa
 
 
 class Question(StrEnum):
-    """The kinds of questions; each has a sentence of its own."""
+    """A kind of question; each has its own sentence in the report."""
 
     SPLIT = "split"  # how to divide bandwidth over the dimensions
     PLAN = "plan"  # how to run a model on what is there
@@ -220,7 +215,7 @@ def question(decisions: Decisions) -> Question:
 
 
 def _decided(decisions: Decisions, cell: CellSummary) -> list[str]:
-    """Return the keys whose values the study chooses; a split has none."""
+    """Return the keys whose values the study chooses; none for a split."""
     axes = list(decisions.decisions[0]) if len(decisions.decisions) > 1 else []
     return [*axes, *cell.parameters]
 
@@ -230,13 +225,12 @@ BASELINE = "the baseline"
 
 @dataclass(frozen=True)
 class Factors:
-    """What a ``subject`` is against a ``reference``: how many times better, for each pair of cells
-    that differ in nothing else, with the scenario that the pair is in."""
+    """Ratios of a ``subject`` to a ``reference``, over pairs of cells that are equal otherwise."""
 
     subject: str
     reference: str
-    scenarios: tuple[str, ...]
-    values: tuple[float, ...]
+    scenarios: tuple[str, ...]  # of each pair
+    values: tuple[float, ...]  # how many times better, for each pair
 
     @property
     def claim(self) -> str:
@@ -254,7 +248,7 @@ class Factors:
 
     @property
     def ranges(self) -> list[tuple[str, float, float, int]]:
-        """For each scenario the least and the largest factor, and of how many."""
+        """For each scenario the minimum and maximum factor, and the number of pairs."""
         pairs = sorted(zip(self.scenarios, self.values, strict=True), key=lambda pair: pair[0])
         own = {s: [v for _, v in each] for s, each in groupby(pairs, key=lambda pair: pair[0])}
         first = dict.fromkeys(self.scenarios)
@@ -262,8 +256,10 @@ class Factors:
 
 
 def factors(decisions: Decisions) -> list[Factors]:
-    """The factors of a study: of each decision against the baseline, or, without one, of the second
-    value of each two-valued decision against its first."""
+    """Return the factors of a study: of each decision against the baseline.
+
+    Without a baseline: of the second value of each two-valued decision against the first.
+    """
     if any(c.reference and c.reference.is_common for c in decisions.cells.values()):
         return _compare_with_baseline(decisions)
     axes = list(decisions.decisions[0])
@@ -290,7 +286,7 @@ def _compare_with_baseline(decisions: Decisions) -> list[Factors]:
 
 
 def _compare_values(decisions: Decisions, axis: str) -> Factors | None:
-    """The second of an axis' two values against the first; None if it has others, or no pair."""
+    """Compare an axis' second value with its first; None unless it has two values and a pair."""
     values = list(dict.fromkeys(each[axis] for each in decisions.decisions))
     if len(values) != 2:
         return None
@@ -313,19 +309,21 @@ def _compare_values(decisions: Decisions, axis: str) -> Factors | None:
 
 
 def _factor(cell: CellSummary, other: CellSummary) -> float:
-    """Return how many times better a cell's best is than another's."""
+    """Return the loss of ``other``'s named row divided by the loss of ``cell``'s."""
     own, its = (c.objective.loss(c.objective.value(c.named)) for c in (cell, other))
     return float(its / own) if own else float("nan")
 
 
-_NAMED = 3  # keys that tell scenarios of one workload apart
+_NAMED = 3  # keys that distinguish scenarios of one workload
 _WORKLOAD = "workload"
 
 
 def scenes(studies: Sequence[StudyRecord]) -> list[dict[int, str]]:
-    """For each study the scenario of each of its cells; cells whose scenarios are called the same
-    assume the same: the model with its batch, the value of every axis that is a scenario in any of
-    the studies, and, where iterations are compared, the work of an iteration."""
+    """Return for each study the scenario of each of its cells, by number.
+
+    Cells with equal names have the same assumptions: the model with its batch, every axis that is a
+    scenario in any of the studies, and, if iterations are compared, the work of an iteration.
+    """
     axes = list(dict.fromkeys(axis for study in studies for axis in study.scenarios))
     decided = {
         name for each in studies for name, role in each.roles.items() if role != Role.SCENARIO
@@ -340,8 +338,8 @@ def scenes(studies: Sequence[StudyRecord]) -> list[dict[int, str]]:
     for place in _find_unequal_work(studies, cells, assumed):
         assumed[place] |= {"iteration": cells[place].work or ""}
     for name in dict.fromkeys(labels.values()):
-        alike = {place: assumed[place] for place, own in labels.items() if own == name}
-        labels |= _label_cells(name, alike)
+        same_name = {place: assumed[place] for place, own in labels.items() if own == name}
+        labels |= _label_cells(name, same_name)
     return [{cell.cell: labels[i, cell.cell] for cell in s.cells} for i, s in enumerate(studies)]
 
 
@@ -350,8 +348,10 @@ def _find_unequal_work(
     cells: Mapping[tuple[int, int], CellRecord],
     assumed: Mapping[tuple[int, int], dict[str, str]],
 ) -> list[tuple[int, int]]:
-    """Return the places of ``cells`` that assume the same but whose iterations do unlike work, if
-    the first objective compares iterations; older records do not say how much."""
+    """Return the cells with equal assumptions whose iterations do unequal work.
+
+    Empty unless the first objective compares iterations; older records do not state the work.
+    """
     scene = {place: (cell.workload, *assumed[place].items()) for place, cell in cells.items()}
     works: dict[object, set[str | None]] = {}
     for place, cell in cells.items():
@@ -383,16 +383,18 @@ def _assumed(
 def _label_cells(
     name: str, assumed: Mapping[tuple[int, int], dict[str, str]]
 ) -> dict[tuple[int, int], str]:
-    """Labels of cells of one workload: its name, and what they assume differently."""
+    """Label the cells of one workload by its name and the assumptions that differ."""
     keys = dict.fromkeys(key for own in assumed.values() for key in own)
     differ = [key for key in keys if len({own.get(key) for own in assumed.values()}) > 1]
     shorts = dict(zip(differ, short_keys(differ), strict=True))
     names: dict[tuple[str | None, ...], str] = {}
     for own in assumed.values():
         values = tuple(own.get(key) for key in differ)
-        told = [f"{shorts[k]} {v}" for k, v in zip(differ, values, strict=True) if v][:_NAMED]
-        label = ", ".join([name, *told])
-        if values not in names:  # what the first few keys do not tell apart is numbered
+        values_text = [f"{shorts[k]} {v}" for k, v in zip(differ, values, strict=True) if v][
+            :_NAMED
+        ]
+        label = ", ".join([name, *values_text])
+        if values not in names:  # labels of different values are numbered
             twins = sum(each.split(" (")[0] == label for each in names.values())
             names[values] = f"{label} ({twins + 1})" if twins else label
     return {place: names[tuple(own.get(key) for key in differ)] for place, own in assumed.items()}

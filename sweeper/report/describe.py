@@ -1,4 +1,4 @@
-"""A cell of a study in words: what was searched for in it, and what the search found."""
+"""A cell of a study in words: the object of its search, and the findings."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -31,7 +31,7 @@ _OF_PRICES = {COST.name, COST_PER_TOKEN.name, PERF_PER_COST.name}
 
 
 def noun(summary: CellSummary) -> str:
-    """Name the object of the search: a plan if only its keys vary, a split, or a design."""
+    """Name the object of the search: a plan if only plan keys vary, a split, or a design."""
     if summary.parameters:
         is_one = all(map(is_plan_key, summary.parameters)) and not summary.split_varies
         return "plan" if is_one else "design"
@@ -39,20 +39,22 @@ def noun(summary: CellSummary) -> str:
 
 
 def best_name(summary: CellSummary) -> str:
-    """Name the best trial; of two objectives it is the best in neither."""
+    """Name the best trial; with two objectives it is best in neither and is called "advised"."""
     return f"{'advised' if len(summary.objectives) > 1 else 'best'} {noun(summary)}"
 
 
 def superlative(summary: CellSummary) -> str:
-    """What the best is: fastest; of two objectives, as the answer names it, to within 1%; without
-    NPUs where these are in no price."""
+    """Return the best trial's superlative, such as "fastest"; with two objectives "to within 1%".
+
+    It says "without NPUs" for an objective of prices if no price includes NPUs.
+    """
     alone = summary.objective.name in _OF_PRICES and not summary.npu_price
     within = " to within 1%" if len(summary.objectives) > 1 else ""
     return f"{summary.objective.most}{' without NPUs' if alone else ''}{within}"
 
 
 def values_of(summary: CellSummary, row: pd.Series) -> str:
-    """The values of a row in each objective."""
+    """Format the values of a row in each objective."""
     return " at ".join(
         objective.format_value(objective.value(row)) for objective in summary.objectives
     )
@@ -85,8 +87,7 @@ def model_merits(summaries: Iterable[CellSummary]) -> list[Objective]:
 
 
 def behind_best(share: float, summary: CellSummary, row: pd.Series) -> str:
-    """How far a ``row`` of a cell is behind the best; of two objectives in the first, with its
-    values in both."""
+    """Describe the loss of a ``row`` against the best; with two objectives also its values."""
     if len(summary.objectives) == 1:
         return format_behind(share)
     first = summary.objective.name.replace("_", " ")
@@ -113,8 +114,11 @@ def comparison(summary: CellSummary) -> str:
 
 
 def finding(summary: CellSummary) -> str:
-    """What the search of one cell found: the front of two objectives; of one the comparison, and
-    the values compared."""
+    """Describe what the search of one cell found.
+
+    With two objectives that is the front; with one, the comparison with the reference and both
+    values.
+    """
     if len(summary.objectives) > 1:
         return trade_off(summary)
     if summary.reference is None:
@@ -127,8 +131,7 @@ def finding(summary: CellSummary) -> str:
 
 
 def trade_off(summary: CellSummary) -> str:
-    """The Pareto front of two objectives, from one end to the other, and what is as good as the
-    first end but for a per cent, if that is another trial."""
+    """Describe the ends of the Pareto front, and the advised trial if it is neither end."""
     first, last = (values_of(summary, summary.front.iloc[i]) for i in (0, -1))
     if len(summary.front) == 1:
         return sentences.ONE_TRADE_OFF(values=first)
@@ -165,8 +168,10 @@ def tolerance(summary: CellSummary) -> str:
 
 
 def effort(study: StudyRecord, summaries: Sequence[CellSummary], by: str = "") -> str:
-    """Return what was simulated ``by`` a search (default: the samplers of the cells, which may stop
-    early); of an unfinished sweep also what was planned."""
+    """Return the number of simulations ``by`` a search, and what was planned if it is unfinished.
+
+    ``by`` defaults to the samplers of the cells, which may stop early.
+    """
     complete = sum(summary.trials.n_complete for summary in summaries)
     broken = sum(summary.trials.n_broken for summary in summaries)
     samplers = ", ".join(sorted(set().union(*(each.searchers for each in summaries))))
@@ -184,7 +189,7 @@ def effort(study: StudyRecord, summaries: Sequence[CellSummary], by: str = "") -
 
 
 def _unfinished(study: StudyRecord, begun: Sequence[CellSummary]) -> str:
-    """Say how much was planned, for a stopped or running sweep."""
+    """Return the planned number of trials and the begun cells of a stopped or running sweep."""
     if study.finished is not False:
         return ""
     n_cells = study.n_streamed or len(study.cells)
@@ -195,7 +200,7 @@ def _unfinished(study: StudyRecord, begun: Sequence[CellSummary]) -> str:
 
 
 def _stopped_early(summaries: Sequence[CellSummary]) -> str:
-    """Say how many searches stopped near enough to their bound."""
+    """Return how many searches stopped because they were near enough to their bound."""
     stopped = [s.cell.stops_at_gap or 0.0 for s in summaries if s.stopped]
     if not stopped:
         return ""

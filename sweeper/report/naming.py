@@ -1,4 +1,4 @@
-"""What to call a cell, a design, or a value of an axis, in the terminal, pictures and the page."""
+"""Names of cells, designs and values of axes, for the terminal, pictures and the page."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -21,11 +21,11 @@ _GENERATED = re.compile(r"kind: (\w+)(?:, )?(.*)")  # what a generator makes, as
 _DEGRADED = re.compile(
     r"(link|switch|npu): ([^:]+), (?:(down): true|(bandwidth|speed): (\d[\d.]* ?%))"
 )
-_FEW = 2  # axes, all of whose values are told
+_FEW = 2  # axes, all of whose values are named
 
 
 def label(summary: "CellSummary") -> str:
-    """Name a cell among those of its study: by its coordinates, or else its workload."""
+    """Return a cell's name among those of its study: its coordinates, or else its workload."""
     return cell_label(summary.cell)
 
 
@@ -36,21 +36,23 @@ def cell_label(cell: "CellRecord") -> str:
 
 def labels(cells: "Sequence[CellSummary]") -> list[str]:
     """Name cells by the coordinates that differ among them."""
-    told = [cell.cell.coordinates for cell in cells]
-    alike = {key for key in told[0] if len({each.get(key) for each in told}) == 1} if told else ()
-    others = [{key: value for key, value in each.items() if key not in alike} for each in told]
+    coordinates = [cell.cell.coordinates for cell in cells]
+    first = coordinates[0] if coordinates else {}
+    equal = {key for key in first if len({each.get(key) for each in coordinates}) == 1}
+    others = [
+        {key: value for key, value in each.items() if key not in equal} for each in coordinates
+    ]
     return [coordinates_of(own) or label(cell) for own, cell in zip(others, cells, strict=True)]
 
 
 def coordinates_of(coordinates: Mapping[str, str]) -> str:
-    """Values of axes, each after its short name where it does not speak for itself."""
+    """Format values of axes, each after its short key unless it needs none."""
     short = short_keys(list(coordinates))
     return ", ".join(map(_format_coordinate, coordinates, short, coordinates.values()))
 
 
 def _format_coordinate(key: str, name: str, value: str) -> str:
-    """A value of an axis: ``TP4 DP64 PP4`` of a plan's degrees, ``450/100 GB/s`` of bandwidths,
-    ``zcube(n 8, k 2)`` of what a generator makes, ``spine 0 down`` of what is degraded."""
+    """Format an axis' value: ``TP4 PP4``, ``450/100 GB/s``, ``zcube(n 8)``, ``spine 0 down``."""
     last = key.rsplit(".", 1)[-1]
     if last in _SPEAK_FOR_THEMSELVES:
         return value
@@ -73,21 +75,24 @@ def _format_coordinate(key: str, name: str, value: str) -> str:
 
 
 def _format_degraded(found: re.Match[str]) -> str:
-    """``spine 0 down`` of a switch, ``NPU 7 at 90 % speed`` of a slower NPU."""
+    """Format a degraded device: ``spine 0 down``, ``NPU 7 at 90 % speed``."""
     what, name, is_down, of, share = found.groups()
     name = f"NPU {name}" if what == "npu" and name.isdecimal() else name
     return f"{name} down" if is_down else f"{name} at {share} {of}"
 
 
 def name_change(coordinates: Mapping[str, str], named: Mapping[str, str]) -> str:
-    """Describe coordinates next to ``named`` ones: of many only the different ones."""
+    """Name a design in a sentence that has named another one, by its differences."""
     found = name_differences(coordinates, named)
     return f"the design with {found} instead" if found else coordinates_of(coordinates)
 
 
 def name_differences(coordinates: Mapping[str, str], named: Mapping[str, str]) -> str:
-    """Those of many coordinates that are not those of another cell, the shortest first, so that a
-    label that is cut has most of them; empty if there are few, or all or none are others."""
+    """Return the coordinates that differ from ``named``, the shortest first.
+
+    Empty if there are few coordinates, or if all or none differ. A label that is cut keeps the
+    shortest values.
+    """
     found = {key: value for key, value in coordinates.items() if named.get(key) != value}
     if len(coordinates) <= _FEW or not 0 < len(found) < len(coordinates):
         return ""
@@ -100,8 +105,10 @@ def searched(summary: "CellSummary", row: "pd.Series") -> str:
 
 
 def short_keys(keys: Sequence[str]) -> list[str]:
-    """Every dotted key by its last part (a place in a list by its name, too: ``bandwidth[1]``), or
-    in full where two would look the same."""
+    """Return the last part of each dotted key, or the whole key if two would be equal.
+
+    An index in a list is kept with the list's name: ``bandwidth[1]``.
+    """
     named = [re.sub(r"\.(\d+)$", r"[\1]", key) for key in keys]
     last = [key.rsplit(".", 1)[-1] for key in named]
     return [short if last.count(short) == 1 else key for short, key in zip(last, keys, strict=True)]
@@ -113,8 +120,7 @@ def narrow(name: str) -> str:
 
 
 def fold_distinctly(names: Sequence[str]) -> list[str]:
-    """Names in lines, as :func:`folded` gives them, but with so many lines that none that differ
-    are cut alike."""
+    """Fold names as :func:`folded` does, with enough lines to keep different names different."""
     for most in range(_LINES if len(names) > _FEW_NAMES else _LINES_AT_MOST - 1, _LINES_AT_MOST):
         texts = [folded(name, most=most) for name in names]
         if len(set(texts)) == len(set(names)):
@@ -123,9 +129,11 @@ def fold_distinctly(names: Sequence[str]) -> list[str]:
 
 
 def folded(name: str, letters: int = _LETTERS, most: int = _LINES) -> str:
-    """A name in lines of about so many ``letters``, which end where a comma does, or between words
-    (a number and its unit are one), or after a dot, a comma, a colon or an underline; what does not
-    fit ``most`` lines is left out at the end."""
+    """Fold a name into at most ``most`` lines of about ``letters`` letters; cut the rest.
+
+    Lines end after a comma if possible, else between words (a number and its unit are one word), or
+    after a dot, comma, colon or underscore.
+    """
     parts = list[str]()
     for part in re.findall(r"(?:(?!, ).)*(?:, )?", name, re.DOTALL):
         parts += [part] if len(part) <= letters else re.findall(_WORD, part)

@@ -1,4 +1,4 @@
-"""Whether the ranking of the best designs holds when every message, flow or packet is simulated."""
+"""Comparison of the best designs' ranking by phases with that by messages, flows or packets."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -16,35 +16,29 @@ from dimsweep.sweeper.report.words import seconds
 from dimsweep.sweeper.table import Column, Table, name_columns, tabulate
 
 _TIE = 1e-9  # relative: what differs less is rounding
-_DIGITS = 6  # the best designs are often alike
+_DIGITS = 6  # the best designs often differ little
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Designs by phases and by messages (or flows, or packets, as ``fidelity`` says), in the
-    ``measure`` that tells them apart.
-
-    That is the objective, or the time where the objective is the cost, which does not depend on how
-    a design is simulated.  ``complete`` are those that did not fail, the best by phases first.
-    ``agree`` and ``differ`` count the pairs of them that both ways put into the same order, and
-    into opposite ones; a pair that is equal in either is in neither.
-    ``first`` is what the design is called that is first by phases: of two objectives it need not be
-    the best one.
-    """
+    """The designs of a cell by phases and at a higher ``fidelity``."""
 
     fidelity: str
     objective: Objective
+    #: The objective, or the time if the objective is the cost, which all fidelities share.
     measure: Objective
+    #: The designs that did not fail, the best by phases first.
     complete: Sequence[Recheck]
     failed: Sequence[Recheck]
+    #: Pairs in the same order by phases and by messages, and pairs in opposite orders.
     agree: int
     differ: int
+    #: Name of the first design by phases, which need not be the best of two objectives.
     first: str
 
     @classmethod
     def from_cell(cls, summary: CellSummary, fidelity: str | None = None) -> Self:
-        """The comparison of the designs of a cell that were looked at again in ``fidelity``, or in
-        the last one that there is."""
+        """Compare the designs of a cell that were rechecked at ``fidelity`` (default: the last)."""
         fidelity = fidelity or (summary.fidelities or ["message"])[-1]
         measure = TIME if summary.objective is COST else summary.objective
         again = [recheck for recheck in summary.rechecked if recheck.fidelity == fidelity]
@@ -64,12 +58,12 @@ class Comparison:
 
     @property
     def method(self) -> str:
-        """How every design was simulated again, in words."""
+        """The recheck's method: "message by message"."""
         return f"{self.fidelity} by {self.fidelity}"
 
     @property
     def best_design(self) -> Recheck:
-        """The best by messages; of equal ones that which is best by phases."""
+        """The best design by messages; of ties the best by phases."""
         return min(self.complete, key=self.rank)
 
     def rank(self, recheck: Recheck) -> int:
@@ -79,9 +73,11 @@ class Comparison:
 
     @property
     def tau(self) -> float:
-        """Kendall's tau-b of the two orders (Biometrika, 1945): the pairs that agree less those
-        that differ, over the geometric mean of the pairs that are no ties in the one and in the
-        other order."""
+        """Kendall's tau-b of the two orders (Biometrika, 1945).
+
+        It is the number of pairs that agree less the number that differ, divided by the geometric
+        mean of the numbers of pairs without a tie in each order.
+        """
         from scipy.stats import kendalltau
 
         orders = (
@@ -112,7 +108,7 @@ class Comparison:
 
 
 def agreement(comparison: Comparison) -> str:
-    """Return whether the ranking holds, in a sentence."""
+    """Describe in a sentence whether the ranking holds."""
     failed = ""
     if comparison.failed:
         first, *others = comparison.failed
@@ -128,7 +124,7 @@ def agreement(comparison: Comparison) -> str:
 
 
 def pairs(comparison: Comparison) -> str:
-    """Return in how many pairs of designs the two orders agree; ties say nothing."""
+    """Format the number of pairs of designs whose order agrees; ties are not counted."""
     decided = comparison.agree + comparison.differ
     return f"{comparison.agree} of {decided} pairs" if decided else "-"
 
@@ -157,7 +153,7 @@ def _verdict(comparison: Comparison) -> str:
 
 
 def _order(one: float, other: float) -> int:
-    """-1, 0 or 1 as ``one`` is less than, equal to or more than ``other``."""
+    """Compare two values: -1, 0 or 1 if ``one`` is less than, equal to or more than ``other``."""
     if abs(one - other) <= _TIE * max(abs(one), abs(other)):
         return 0
     return 1 if one > other else -1
@@ -200,8 +196,10 @@ def _tabulate_fidelity(summary: CellSummary, fidelity: str) -> list[Table]:
 
 
 def tabulate_cells(report: Report) -> list[Table]:
-    """One row a cell: its best design by phases and in the last fidelity; none if none was
-    rechecked."""
+    """Return a row for each cell: its best design by phases and at the last fidelity.
+
+    There is no table if no cell was rechecked.
+    """
     shown = [summary for summary in report.summaries if summary.rechecked]
     if not shown or len(report.summaries) == 1:
         return []

@@ -1,4 +1,4 @@
-"""Remarks on a study: idle axes, tight memories, bandwidths that no part offers."""
+"""Remarks on a study: axes without effect, tight memories, bandwidths that no part offers."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -22,10 +22,10 @@ _FIRST = 100_000  # rows, which show of most axes that they make a difference
 
 
 def idle_axes(rows: pd.DataFrame | Rows, study: StudyRecord) -> list[str]:
-    """The axes of the grid and the searched keys whose values never changed a result.
+    """Return the axes of the grid and the searched keys whose values never changed a result.
 
-    Rows are compared that differ in nothing but the axis; where no two such rows have different
-    values of it, nothing is said.
+    Only rows that differ in nothing but the axis are compared. An axis without two such rows is not
+    idle.
     """
     axes, rows = list(dict.fromkeys([*study.grid, *study.parameters])), Rows.wrap(rows)
     if not axes:
@@ -40,14 +40,14 @@ def idle_axes(rows: pd.DataFrame | Rows, study: StudyRecord) -> list[str]:
     if not first:
         return []
     start = pd.concat(first)
-    told = {axis: _is_idle(start, axis, design) for axis in axes}
+    is_idle = {axis: _is_idle(start, axis, design) for axis in axes}
     if not whole:  # what made a difference in some rows makes one in all
-        open_still = [axis for axis in axes if told[axis] is not False]
-        told |= {
+        open_still = [axis for axis in axes if is_idle[axis] is not False]
+        is_idle |= {
             axis: _is_idle(_find_comparable(rows, axis, design), axis, design)
             for axis in open_still
         }
-    return [axis for axis in axes if told[axis]]
+    return [axis for axis in axes if is_idle[axis]]
 
 
 def _compared(rows: Rows, design: Sequence[str]) -> Iterator[pd.DataFrame]:
@@ -75,15 +75,14 @@ def _hashes(rows: pd.DataFrame, names: Sequence[str]) -> np.ndarray:
 
 
 def _is_idle(rows: pd.DataFrame, axis: str, design: Sequence[str]) -> bool | None:
-    """Whether no two rows that differ in the axis alone have other results; None where there are no
-    two such rows."""
+    """Return whether rows that differ only in the axis have equal results; None without two."""
     others = [name for name in design if name != axis]
-    alike = rows.groupby(others, dropna=False) if others else rows.groupby(lambda _: 0)
-    compared = alike[axis].nunique() > 1
+    grouped = rows.groupby(others, dropna=False) if others else rows.groupby(lambda _: 0)
+    compared = grouped[axis].nunique() > 1
     if not compared.any():
         return None
     there = [name for name in rows.columns if name not in design]
-    results = alike[there].nunique(dropna=False).max(axis=1)
+    results = grouped[there].nunique(dropna=False).max(axis=1)
     return bool((results[compared] == 1).all())
 
 
@@ -92,8 +91,10 @@ _SAME = 0.01  # of a bandwidth, by which it may differ from a part's
 
 
 def unsold(summaries: Collection[CellSummary]) -> list[str]:
-    """A remark for each bandwidth of a searched best split that no part of the catalogue has, in
-    the cells whose topology names the kinds of its links."""
+    """Return a remark for each bandwidth of a searched best split that no part offers.
+
+    Only cells whose topology names the kinds of its links are checked.
+    """
     return list(dict.fromkeys(text for cell in summaries for text in _unsold_of_cell(cell)))
 
 
@@ -114,7 +115,7 @@ def _unsold_of_cell(summary: CellSummary) -> Iterator[str]:
 
 
 def _missing(kind: LinkKind, bandwidth: float, machines: Collection[str]) -> str:
-    """That no part has a bandwidth (GB/s), and which are the nearest; nothing where one has."""
+    """Return a remark if no part has a bandwidth (GB/s), with the nearest parts; "" if one has."""
     parts = sorted(kind.parts, key=lambda part: part.bandwidth)
     same = [part for part in parts if abs(part.bandwidth / 1e9 / bandwidth - 1) <= _SAME]
     if any(part.suits(machines) for part in same):
@@ -137,7 +138,7 @@ def _missing(kind: LinkKind, bandwidth: float, machines: Collection[str]) -> str
 
 
 def tight(summaries: Collection[CellSummary]) -> list[str]:
-    """Return a remark for each best design of which the cache may reserve more than an NPU has."""
+    """Return a remark for each best design whose cache may reserve more than an NPU's memory."""
     return list(filter(None, map(_tight_of_cell, summaries)))
 
 
@@ -155,7 +156,7 @@ def _tight_of_cell(summary: CellSummary) -> str:
 
 
 def no_baseline(missing: Sequence[tuple[Mapping[str, str], str]]) -> list[str]:
-    """Return where the baseline cannot be simulated, a remark for each cause."""
+    """Return a remark for each cause that keeps the baseline from being simulated."""
     places: dict[str, list[str]] = {}
     for scenario, error in missing:
         cause = error.splitlines()[0]  # what would help a candidate follows
@@ -177,14 +178,13 @@ _AMOUNT = re.compile(r"(\d) (?:[kMGT]?B/s|[pnum]?s|GB)\b")  # the unit is the nu
 
 @dataclass(frozen=True)
 class Remark:
-    """What a rule says of each of several places, in the order of finding."""
+    """The texts of one rule about several places, in the order found."""
 
     texts: Sequence[str]
 
     @property
     def line(self) -> str:
-        """The first in full, and of the others how many there are, and where the first of them
-        are."""
+        """The first text in full, and the number and the first places of the rest."""
         first, *others = self.texts
         if not others:
             return first
@@ -196,14 +196,16 @@ class Remark:
         return sentences.MORE_LIKE_IT(first=first, n=len(others), places=where)
 
     def _places(self) -> list[str]:
-        """What each text begins with, up to two words that all have in common behind a word that
-        they do not; whose group it is does not count."""
+        """Return the place that each text begins with, without its group.
+
+        A place ends before the first two words that all texts share after a word that differs.
+        """
         groups = [_GROUP.match(text) for text in self.texts]
         named = [group.group() if group else "" for group in groups]
         rows = [_GROUP.sub("", text).split(" ") for text in self.texts]
-        alike = [len(set(words)) == 1 for words in zip(*rows, strict=False)]
-        differs = alike.index(False) if False in alike else len(alike)
-        ends = (i for i, pair in enumerate(pairwise(alike)) if i > differs and all(pair))
+        equal = [len(set(words)) == 1 for words in zip(*rows, strict=False)]
+        differs = equal.index(False) if False in equal else len(equal)
+        ends = (i for i, pair in enumerate(pairwise(equal)) if i > differs and all(pair))
         end = next(ends, 0)
         if end and re.fullmatch(r"[\d.,]+", rows[0][end - 1]):
             end += 1  # a number, and what it counts
@@ -212,7 +214,7 @@ class Remark:
 
 
 def merged(texts: Iterable[str]) -> list[Remark]:
-    """Merge similar remarks, each at the place of the first one."""
+    """Merge remarks of one form; each is at the place of its first text."""
     kinds: dict[str, list[str]] = {}
     for text in texts:
         kinds.setdefault(_kind(text), []).append(text)

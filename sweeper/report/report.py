@@ -1,4 +1,4 @@
-"""The report of a study: all of its findings as data, and the finding in one sentence."""
+"""The report of a study: its findings as data, and the main finding in one sentence."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,8 +21,7 @@ from dimsweep.sweeper.table import Table
 
 
 def headline(report: "Report") -> str:
-    """Return the finding of a study in one sentence: whose best, against what, over which
-    scenarios."""
+    """Return the finding of a study in one sentence: the best, the reference, the scenarios."""
     decisions = report.decisions
     several = len(decisions.decisions) > 1, len(decisions.scenarios) > 1
     if several == (True, True):
@@ -40,7 +39,7 @@ def headline(report: "Report") -> str:
 
 
 def _compare_decisions(report: "Report") -> str:
-    """Name the best decision in the one scenario, and how near the next one is."""
+    """Name the best decision in the one scenario, and the loss of the next one."""
     decisions = report.decisions
     best, gain = decisions.best_cell(0), describe_gain(decisions.best_cell(0))
     return sentences.IS_BEST(
@@ -61,8 +60,8 @@ def _describe_next(report: "Report") -> str:
     other, share = found
     name = decisions.name_change(other, decisions.order(0)[0])
     if share < LEVEL:
-        alike = sum(decisions.regrets[i, 0] < LEVEL for i in decisions.order(0)) - 2
-        more = sentences.AND_MORE(n=alike) if alike > 0 else ""
+        ties = sum(decisions.regrets[i, 0] < LEVEL for i in decisions.order(0)) - 2
+        more = sentences.AND_MORE(n=ties) if ties > 0 else ""
         return sentences.AS_GOOD_TOO(
             name=name, more=more, are="are" if more else "is", cheaper=_describe_cheaper(decisions)
         )
@@ -73,18 +72,17 @@ def _describe_next(report: "Report") -> str:
 
 
 def _describe_cheaper(decisions: Decisions) -> str:
-    """Which of the decisions that are as good as the best costs least, and how much less; empty
-    where none costs noticeably less, or costs are not known."""
+    """Name the cheapest decision that is as good as the best, and its saving; "" without one."""
     first, *others = decisions.order(0)
-    alike = [i for i in others if decisions.regrets[i, 0] < LEVEL]
-    costs = {i: decisions.cells[i, 0].best.get("cost_usd") for i in (first, *alike)}
+    ties = [i for i in others if decisions.regrets[i, 0] < LEVEL]
+    costs = {i: decisions.cells[i, 0].best.get("cost_usd") for i in (first, *ties)}
     if not decisions.cells[first, 0].priced or any(map(pd.isna, costs.values())):
         return ""
-    least = min(alike, key=costs.__getitem__)
+    least = min(ties, key=costs.__getitem__)
     less = 1 - costs[least] / costs[first]
     if less < words.NOTICEABLE - 1:
         return ""
-    who = "" if alike == [least] else f"{decisions.name_change(least, first)} "
+    who = "" if ties == [least] else f"{decisions.name_change(least, first)} "
     return sentences.CHEAPER(who=who, share=words.fine_percent(less))
 
 
@@ -160,8 +158,7 @@ def _compare_regrets(decisions: Decisions) -> str:
 
 
 def describe_loss(decisions: Decisions, decision: int) -> str:
-    """Return what a decision that runs everywhere loses: at most, and, where scenarios have
-    weights, in their mean."""
+    """Return the maximum loss of a decision that runs everywhere, and its weighted mean if any."""
     most = sentences.AT_MOST(loss=words.loss(float(decisions.worst_regrets[decision])))
     if not decisions.is_weighted:
         return most
@@ -170,9 +167,9 @@ def describe_loss(decisions: Decisions, decision: int) -> str:
 
 
 def describe_gain(cell: CellSummary) -> str | None:
-    """Return what the trial that the cell's answer names gains over the baseline; None without one.
+    """Return the gain of the cell's named trial over the baseline; None without a baseline.
 
-    Cells that compete each have an equal split of their own, which is no common reference.
+    Competing cells each have a separate equal split, which is no common reference.
     """
     gain, name = cell.gain(cell.objective, cell.named), _baseline([cell])
     return words.format_gain([gain], cell.objective, name) if gain is not None and name else None
@@ -184,7 +181,7 @@ def _baseline(cells: list[CellSummary]) -> str:
 
 
 def _name_subject(cells: list[CellSummary]) -> str:
-    """Name the workload and the number of NPUs, if they are the same in all cells."""
+    """Name the workload and the number of NPUs, if they are equal in all cells."""
     names = {(cell.cell.workload, cell.cell.n_npus) for cell in cells}
     workloads = {name for name, _ in names}
     if len(workloads) > 1:
@@ -200,7 +197,7 @@ class SharedDesign(Protocol):
 
     @property
     def noun(self) -> str:
-        """The thing that the workloads share: split or network."""
+        """The shared thing: split or network."""
 
     @property
     def title(self) -> str:
@@ -218,7 +215,7 @@ class SharedDesign(Protocol):
         """Return the finding in a sentence without a full stop."""
 
     def describe_builds(self) -> list[str]:
-        """Return what each workload does, where each has a separate plan."""
+        """Return the plan and result of each workload, if each has a separate plan."""
 
     def tables(self) -> list[Table]:
         """Return the loss of each workload, here and on other designs."""
@@ -229,8 +226,11 @@ class SharedDesign(Protocol):
 
 @dataclass(frozen=True)
 class Report:
-    """The findings of a study.  A question with other findings than the best design of each cell
-    has a subclass, and a line in :data:`sweeper.questions.findings.REPORTS`."""
+    """The findings of a study.
+
+    A question with other findings than the best design of each cell has a subclass, and a line in
+    :data:`sweeper.questions.findings.REPORTS`.
+    """
 
     study: StudyRecord
     #: One look through the rows.
@@ -251,8 +251,13 @@ class Report:
 
     @classmethod
     def from_rows(cls, rows: pd.DataFrame | Stored | Rows, study: StudyRecord) -> Self:
-        """Return the report of ``rows``: a table, or the files of a ledger, which are read in
-        pieces.  Raises :class:`DimsweepError` when no trial is complete."""
+        """Return the report of ``rows``: a table, or the files of a ledger, read in pieces.
+
+        Raises
+        ------
+        DimsweepError
+            If no trial is complete.
+        """
         seen = Overview.from_rows(Rows.wrap(rows), study)
         summaries, portfolios = cls.share(summaries_of(seen, study), study)
         idle, missing = idle_axes(seen.rows, study), without_baseline(seen.extra_rows, study)
@@ -272,12 +277,12 @@ class Report:
 
     @property
     def found(self) -> list[CellSummary]:
-        """The cells that the answer is among."""
+        """The cells that can be the answer."""
         return self.tried
 
     @property
     def ordered(self) -> list[CellSummary]:
-        """The same cells, the best one first where they compete."""
+        """The cells that can be the answer, the best one first."""
         objective = self.study.objectives[0]
         return sorted(self.found, key=lambda cell: objective.sign * objective.value(cell.best))
 
@@ -299,8 +304,10 @@ class Report:
 
     @cached_property
     def chosen(self) -> list[tuple[CellSummary, pd.Series]]:
-        """The cells of the answer, each with the row that the answer names there: its best
-        trial, or, in a portfolio, the one split for all."""
+        """The cells of the answer, each with the row that the answer names.
+
+        The row is the cell's best trial, or, in a portfolio, the one split for all.
+        """
         return [(cell, cell.named) for cell in self.decisions.chosen()]
 
     @property
@@ -325,23 +332,22 @@ class Report:
 
     @property
     def search_claim(self) -> tuple[str, str] | None:
-        """How good the search was, in short and at length, if the question says it for all cells
-        together."""
+        """A claim about the search of all cells together, short and long; None without one."""
         return None
 
     @property
     def proof(self) -> str:
-        """How near the best of all designs the answer is, without a full stop."""
+        """The gap of the answer to the best of all designs, without a full stop."""
         return ""
 
     @property
     def ties(self) -> str:
-        """The designs that come next to the best, without a full stop."""
+        """The designs next to the best, without a full stop."""
         return ""
 
     @property
     def answer_changes(self) -> tuple[str, str]:
-        """What would change the answer, and what then wins."""
+        """A change that would change the answer, and the design that wins then."""
         return "", ""
 
     @property
@@ -351,11 +357,11 @@ class Report:
 
     @property
     def can_compare_pairs(self) -> bool:
-        """Whether the decisions are all those of a grid, which differ pairwise in one value."""
+        """True if the decisions fill a grid, so that pairs of them differ in one value."""
         return True
 
     def is_next(self, cell: CellSummary) -> bool:
-        """Return whether no design can be between the best one and a ``cell``'s."""
+        """Return whether no design can be between the best one and that of ``cell``."""
         return True
 
     def named_cells(self) -> tuple[list[str], list[tuple[CellSummary, list[str]]]]:
@@ -376,5 +382,5 @@ class Report:
 
     @property
     def remarks(self) -> list[str]:
-        """The findings of the design rules before the study, and its notes."""
+        """The findings of the design rules, and the study's notes."""
         return [*self.study.warnings, *self.notes]

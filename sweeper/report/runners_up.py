@@ -87,7 +87,7 @@ def _runners_up(report: Report) -> Iterator[RunnerUp]:
 def _compare(
     name: str, other: CellSummary, its: pd.Series, cell: CellSummary, row: pd.Series
 ) -> RunnerUp:
-    """Return a row of ``other`` with the share by which it is worse than the answer's ``row``."""
+    """Return a row of ``other`` with its relative loss against the answer's ``row``."""
     own, value = cell.objective.value(row), cell.objective.value(its)
     share = cell.objective.gap(value, own) if own else 0.0
     return RunnerUp(name, words.format_behind(share), other, its)
@@ -139,7 +139,7 @@ def _format_change(value: float, reference: float) -> str:
 
 
 def _of_workloads(one: SharedDesign) -> Iterator[RunnerUp]:
-    """Yield the networks made for one workload each, with what the others lose on them."""
+    """Yield the networks made for one workload each, with the worst loss on each."""
     matrix = one.regret_matrix()
     worst = matrix.regrets.max(axis=1)
     for i in np.argsort(worst, kind="stable").tolist():

@@ -1,6 +1,6 @@
 """The answer of a study on one screen, as data; :mod:`sweeper.draw.terminal` prints it.
 
-An entry has its most important parts first.  A screen that is too long loses parts of the entries
+An entry has its most important parts first. A screen that is too long loses parts of the entries
 with the highest ``rank`` first.
 """
 
@@ -33,11 +33,11 @@ _NEXT_BANDWIDTH = "bandwidth", 8
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of the screen: its label, its parts, and how soon it is shortened."""
+    """One entry of the screen: a label and its parts."""
 
     label: str
     parts: tuple[str, ...]
-    rank: int = 0
+    rank: int = 0  # the largest is shortened first
     keep: int = 1  # parts that stay
     is_list: bool = False  # each part on a line of its own
 

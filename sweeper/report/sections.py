@@ -50,7 +50,7 @@ _MOST_DECISIONS = 20  # decisions against one baseline
 _FRONT_ROWS = 10  # of a front that stands among other tables
 _SPENT = 1000.0  # USD
 _SMALL_SHARE = 0.1  # of the bandwidth that there is: a slope says nothing of much more
-_NEARLY = 0.99  # dimensions that are worth as much as this of the most are alike
+_NEARLY = 0.99  # share of the largest saving from which on dimensions tie
 
 
 def tabulate_best_of_cells(report: Report) -> list[Table]:
@@ -125,8 +125,10 @@ def _or_dash(value: float | None, show: Callable[[float], str]) -> str:
 
 
 def tabulate_scenarios(report: Report) -> list[Table]:
-    """A row for each scenario, where several decisions compete in several: the best decision, what
-    it gains and costs, and how near the next one is."""
+    """Return a row for each scenario: the best decision, its gain and cost, and the next one.
+
+    There is no table unless several decisions compete in several scenarios.
+    """
     decisions = report.decisions
     if min(len(decisions.decisions), len(decisions.scenarios)) < 2:
         return []
@@ -171,8 +173,7 @@ def _next_in(decisions: Decisions, scenario: int) -> tuple[str, str]:
 
 
 def tabulate_regrets(report: Report) -> list[Table]:
-    """A row for each decision: what it loses in each scenario against the best there, and over all
-    of them; the one that loses least first."""
+    """Return a row for each decision with its loss in each scenario, the least loss first."""
     decisions = report.decisions
     if min(len(decisions.decisions), len(decisions.scenarios)) < 2:
         return []
@@ -203,8 +204,11 @@ def tabulate_regrets(report: Report) -> list[Table]:
 
 
 def tabulate_factors(report: Report) -> list[Table]:
-    """One decision against another as factors: of two values of a decision a row for each scenario;
-    of decisions against the baseline a row for each decision."""
+    """Return decisions compared as factors.
+
+    Two values of a decision give a row for each scenario; decisions against the baseline give a row
+    for each decision.
+    """
     if not report.can_compare_pairs:
         return []
     found = factors(report.decisions)
@@ -237,8 +241,10 @@ def _tabulate_scenes(found: Factors) -> Table:
 
 
 def tabulate_jobs(report: Report) -> list[Table]:
-    """A row for each job on a network in the best trial of each cell: how long it takes, and how
-    many times as long as alone."""
+    """Return a row for each job on a network in the best trial of each cell.
+
+    It has the job's time among the other jobs and in isolation, and their ratio.
+    """
     jobs = [
         (cell, job, time, dict(cell.best.get(JOB_SLOWDOWN.name) or ())[job])
         for cell in report.found
@@ -257,8 +263,10 @@ def tabulate_jobs(report: Report) -> list[Table]:
 
 
 def tabulate_outages(report: Report) -> list[Table]:
-    """A row for the best trial of each cell of which devices or links may be down: how much longer
-    an iteration takes while something is down, and in the mean of all the time."""
+    """Return a row for the best trial of each cell with devices or links that may be down.
+
+    It has the increase of the iteration time while one is down, and in the mean of all time.
+    """
 
     def longer(slowdown: float) -> str:
         return f"{slowdown - 1:+.2%}"
@@ -331,13 +339,15 @@ def tabulate_time_and_cost(summary: CellSummary) -> list[Table]:
 
 
 def _by_collective(row: pd.Series) -> dict[str, float]:
-    """Exposed seconds by collective, without those that are always hidden."""
+    """Return exposed seconds by collective; collectives that are always hidden are left out."""
     return {name: time for name, time in dict(row[BY_COLLECTIVE.name] or ()).items() if time}
 
 
 def tabulate_dimensions(summary: CellSummary) -> list[Table]:
-    """Each dimension's bandwidth, utilisation and exposed communication: of the best trial, and of
-    what it is compared with where that has the same dimensions."""
+    """Return each dimension's bandwidth, utilisation and exposed communication.
+
+    Columns are for the best trial, and for its reference if that has the same dimensions.
+    """
     compared, split = summary.compared, summary.split(summary.best)
     if summary.reference is not None and list(summary.reference.dims) != summary.dims:
         compared = compared[:1]
@@ -362,8 +372,7 @@ def tabulate_dimensions(summary: CellSummary) -> list[Table]:
 
 
 def tabulate_critical_path(summary: CellSummary) -> list[Table]:
-    """The critical path of the best trial: what its time is made of.  There is none of a trial that
-    was simulated message by message."""
+    """Return the critical path of the best trial, by part; none if it has no phases."""
     best = summary.best
     if pd.isna(best.get(PATH["compute"].name)):
         return []
@@ -379,8 +388,10 @@ def tabulate_critical_path(summary: CellSummary) -> list[Table]:
 
 
 def tabulate_next_bandwidth(summary: CellSummary) -> list[Table]:
-    """What the next bandwidth, and the next dollar, save in each dimension, at the best and at the
-    equal split; none if not known."""
+    """Return the time that more bandwidth and the next dollar save, by dimension.
+
+    Columns are for the best and the equal split; there is no table if nothing is known.
+    """
     best = summary.saved()
     if best is None:
         return []
@@ -397,8 +408,10 @@ def tabulate_next_bandwidth(summary: CellSummary) -> list[Table]:
 
 
 def tabulate_next_bandwidth_of_cells(report: Report) -> list[Table]:
-    """A row for each cell: what the next money (or bandwidth) saves in each dimension of the best
-    trial; none if that is not known of any, or they have different dimensions."""
+    """Return a row for each cell with the time that the next money, or bandwidth, saves.
+
+    There is no table if nothing is known, or if the cells have different dimensions.
+    """
     shown = [s for s in report.found if s.saved() is not None]
     if len(report.summaries) == 1 or not shown or any(s.dims != shown[0].dims for s in shown):
         return []
@@ -418,26 +431,25 @@ def tabulate_next_bandwidth_of_cells(report: Report) -> list[Table]:
 
 
 def common_unit(summaries: Sequence[CellSummary]) -> str:
-    """Return what is spent next: money, if all cells have prices that it is little for, or else
-    bandwidth."""
+    """Return the unit to spend next: money if all cells have prices fine enough, else bandwidth."""
     return "k USD" if all(np.isfinite(_bandwidth_bought(s)).any() for s in summaries) else "GB/s"
 
 
 def claim_next_bandwidth(summary: CellSummary, unit: str) -> str:
-    """Say where the most is saved, in a sentence without a full stop."""
+    """Describe where the next unit saves most, in a sentence without a full stop."""
     saved = saved_at_best(summary, unit)
     if not np.nan_to_num(saved).any():
         return sentences.SAVES_NOTHING(unit=unit)
     most = np.nanmax(saved)
-    used, alike = np.flatnonzero(saved > 0), np.flatnonzero(saved > _NEARLY * most)
-    if len(used) > 1 and len(used) == len(alike):
+    used, ties = np.flatnonzero(saved > 0), np.flatnonzero(saved > _NEARLY * most)
+    if len(used) > 1 and len(used) == len(ties):
         return sentences.SAVES_ANYWHERE(unit=unit, time=seconds(most))
-    names = " or in ".join(describe.dim_name(summary, int(d)) for d in alike)
+    names = " or in ".join(describe.dim_name(summary, int(d)) for d in ties)
     return sentences.SAVES_MOST(unit=unit, dims=names, time=seconds(most))
 
 
 def saved_at_best(summary: CellSummary, unit: str) -> Floats:
-    """Return the time saved at the best trial, where that is known."""
+    """Return the seconds that a ``unit`` saves in each dimension (D,) at the best trial."""
     saved = summary.saved()
     assert saved is not None
     found = saved_per(summary, saved, unit)
@@ -446,7 +458,7 @@ def saved_at_best(summary: CellSummary, unit: str) -> Floats:
 
 
 def saved_per(summary: CellSummary, saved: Floats, unit: str) -> Floats | None:
-    """Return seconds per GB/s as seconds per ``unit``; None where nothing has a price."""
+    """Convert seconds per GB/s (D,) to seconds per ``unit``; None where nothing has a price."""
     if unit == "GB/s":
         return saved
     bought = _bandwidth_bought(summary)
@@ -454,7 +466,7 @@ def saved_per(summary: CellSummary, saved: Floats, unit: str) -> Floats | None:
 
 
 def _bandwidth_bought(summary: CellSummary) -> Floats:
-    """(D,) the GB/s that the next money buys in each dimension, NaN where it is no little."""
+    """Return the GB/s (D,) that the next money buys; NaN if that is much of the bandwidth."""
     if summary.prices is None:
         return np.full(len(summary.dims), np.nan)
     bought = _SPENT / summary.prices
@@ -462,11 +474,10 @@ def _bandwidth_bought(summary: CellSummary) -> Floats:
 
 
 def tabulate_provisioned(summary: CellSummary) -> list[Table]:
-    """Whether the dimensions of the best trial are provisioned for one another.
+    """Return whether the dimensions of the best trial are provisioned for one another.
 
-    There is nothing to say where no collective crosses two dimensions, nor of a split that is
-    proven to be as good as any: whatever a pair of dimensions looks like, another split would not
-    be faster.
+    There is no table if no collective crosses two dimensions, or if the split is proven to be best:
+    then no other split would be faster.
     """
     if summary.is_proven:
         return []
@@ -483,14 +494,14 @@ def tabulate_provisioned(summary: CellSummary) -> list[Table]:
 
 
 def tabulate_front(summary: CellSummary) -> list[Table]:
-    """Some trials of the Pareto front, from one end to the other: only what is traded for what."""
+    """Return some trials of the Pareto front, from one end to the other."""
     step = -(-len(summary.front) // _FRONT_ROWS)
     title = describe.trade_off(summary) + (f" (1 in {step})" if step > 1 else "")
     return _tabulate_trade_offs(summary, summary.front.iloc[::step], title)
 
 
 def tabulate_full_front(summary: CellSummary) -> list[Table]:
-    """All trials of the Pareto front."""
+    """Return all trials of the Pareto front."""
     return _tabulate_trade_offs(summary, summary.front, "Pareto front")
 
 

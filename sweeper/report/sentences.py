@@ -1,8 +1,8 @@
-"""Every sentence of a report, as a template with named fields.
+"""The sentences of a report, as templates with named fields.
 
-A finding is data, and who knows it fills in a template.  No sentence has a full stop, so that it
-may be a title, a line, or a part of another sentence; what is optional is a template of its own,
-and :func:`join` leaves out what is empty.
+Code that knows a finding fills in its template. No sentence has a full stop, so that it can be a
+title, a line, or part of another sentence. An optional part is a separate template, and
+:func:`join` skips empty parts.
 """
 
 
@@ -14,7 +14,7 @@ class Sentence(str):
 
 
 def join(*parts: str, by: str = "; ") -> str:
-    """Return the ``parts`` that say something, one after the other."""
+    """Join the nonempty ``parts``."""
     return by.join(filter(None, parts))
 
 
@@ -91,7 +91,9 @@ FACTORS = Sentence("{subject} against {reference}: {ratios}{over}")
 
 # --- remarks
 IDLE = Sentence("{axis} made no difference: trials that differ in nothing else gave the same")
-NO_BASELINE = Sentence("the baseline cannot be simulated{where}, so no gain is told there: {cause}")
+NO_BASELINE = Sentence(
+    "the baseline cannot be simulated{where}, so no gain is known there: {cause}"
+)
 WITH_SCENARIO = Sentence(" with {name}{more}")
 NOT_SOLD_FOR = Sentence("{part} ({bandwidth} GB/s) is not for {machines}")
 NOT_SOLD = Sentence("no {kind} has {bandwidth} GB/s; the nearest {are} {parts}")

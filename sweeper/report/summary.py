@@ -1,4 +1,4 @@
-"""What a study found, as data: what stands out among a cell's trials, and how sure that is."""
+"""The findings of each cell of a study, as data, with their certainty."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -43,22 +43,23 @@ Baselines = Mapping[tuple[str, ...], tuple[CellRecord, pd.Series]]
 
 @dataclass(frozen=True)
 class Reference:
-    """What a cell's best trial is compared with: its ``row``, over the dimensions ``dims``; its
-    ``name`` in a sentence, and ``head`` above a column.  One that is common to a scenario's cells
-    tells which of them is better, too; an equal split is each cell's own."""
+    """The design that a cell's best trial is compared with."""
 
-    name: str
-    head: str
+    name: str  # in a sentence
+    head: str  # above a column
     row: pd.Series
     dims: tuple[str, ...]
-    is_common: bool = False
+    is_common: bool = False  # whether all cells of a scenario share it; an equal split is per cell
 
 
 def reference_of(
     study: StudyRecord, cell: CellRecord, baselines: Baselines, equal: pd.Series | None
 ) -> Reference | None:
-    """What a cell is compared with: in a study with a baseline that of the cell's scenario, and
-    where it cannot be simulated nothing; else the equal split, if there is one."""
+    """Return the reference of a cell; None without one.
+
+    In a study with a baseline it is the baseline in the cell's scenario, if that can be simulated.
+    In other studies it is the equal split.
+    """
     if not study.baseline:
         return None if equal is None else Reference("the equal split", "equal", equal, cell.dims)
     found = baselines.get(tuple(study.scenario(cell.coordinates).values()))
@@ -81,7 +82,7 @@ def baselines_of(rows: pd.DataFrame, study: StudyRecord) -> Baselines:
 
 
 def without_baseline(rows: pd.DataFrame, study: StudyRecord) -> list[tuple[Mapping[str, str], str]]:
-    """Return the scenarios (values of their axes) in which the baseline is infeasible, and why."""
+    """Return the scenarios in which the baseline is infeasible, each with the reason."""
     found = [(each.coordinates, each.error) for each in study.no_baselines]
     failed = rows[(rows["origin"] == BASELINE) & (rows["state"] != COMPLETE)]
     errors = dict(zip(failed["key"], failed["error"], strict=True))
@@ -92,11 +93,11 @@ def without_baseline(rows: pd.DataFrame, study: StudyRecord) -> list[tuple[Mappi
 def equal_split(
     complete: pd.DataFrame, cell: CellRecord, parameters: Sequence[str], config: Mapping[str, Any]
 ) -> pd.Series | None:
-    """The row whose dimensions have equal bandwidths, as near as the grid of the space allows, and
-    whose other keys are those of the configuration.
+    """Return the row with equal bandwidths whose other keys are those of the configuration.
 
-    What a search tries first as the equal split need not be it: constraints may forbid it, and a
-    searched key may not have the configuration's value among its own.
+    Bandwidths are equal to within the step of the space. A trial that was proposed as the equal
+    split need not be it: constraints may forbid it, and a searched key may not have the
+    configuration's value among its own.
     """
     step = value_of(config, "space.bandwidth.step")
     near = units.parse(step, units.BANDWIDTH) / 1e9 if isinstance(step, str) else 0.0
@@ -128,16 +129,15 @@ def _is_value(text: str, value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Recheck:
-    """A design that was simulated again, by messages, flows or packets: ``rank`` (from 1) and row
-    in the search, and the row of messages, which may have failed."""
+    """A design that was simulated again, by messages, flows or packets."""
 
-    rank: int
-    phases: pd.Series
-    messages: pd.Series
+    rank: int  # in the search, from 1
+    phases: pd.Series  # the row of the search
+    messages: pd.Series  # the row at the other fidelity, which may have failed
 
     @property
     def fidelity(self) -> str:
-        """In which it was simulated again."""
+        """Fidelity of the second simulation."""
         return str(self.messages["fidelity"])
 
     @property
@@ -151,7 +151,7 @@ class Recheck:
 
     @property
     def ratio(self) -> str:
-        """The iteration time by messages over that by phases."""
+        """Iteration time by messages, divided by that by phases."""
         by_phases = self.phases["time_s"]
         if self.failed or not by_phases:
             return "-"
@@ -160,57 +160,53 @@ class Recheck:
 
 @dataclass(frozen=True)
 class CellSummary:
-    """One cell of a study: its trials and what stands out among them.
+    """One cell of a study: its trials, and the rows that matter among them.
 
-    ``cell`` is its entry in the study, and ``trials`` are those of its search.  ``best`` is the row
-    that stands for the cell (:func:`sweeper.study.ranking.find_best`): statements about one
-    design refer to it.  In a portfolio the answer names the one split for all, whose row here is
-    ``for_all``.
-    ``front`` holds the rows that no other row beats in one objective without losing in the other,
-    by the first objective; of rows alike in both the earliest, and of one objective only ``best``.
-    ``equal`` is the equal split, of plans as the configuration has them; None where none is
-    complete.  ``reference`` is what gains are against: the study's baseline in this cell's
-    scenario, in a study without one the equal split, or None, where no gain can be told.  There is
-    a best trial only if ``found``.
-    ``again`` are the rows of designs simulated again message by message, ``shared`` the places of
-    those of splits tried for a whole portfolio, and ``changed`` the rows of all designs of the
-    study with one change (the what-ifs), complete or not; they count for none of these.
-    ``npu_price`` (USD) is in every cost.  ``study`` is the whole of which this is a cell.
+    A cell has a best trial only if :attr:`found`. Rechecks, trials of a portfolio and what-ifs
+    count neither for the best trial nor for the front.
     """
 
     study: StudyRecord
     cell: CellRecord
     objectives: tuple[Objective, ...]
     parameters: tuple[str, ...]
+    #: The trials of the cell's search.
     trials: Searched
+    #: The nondominated rows, by the first objective; with one objective only the best row.
     front: pd.DataFrame
+    #: The equal split with the configuration's plan; None if it is not complete.
     equal: pd.Series | None
+    #: Rows of rechecked designs.
     again: pd.DataFrame
+    #: Places of the splits that were tried for a whole portfolio.
     shared: Places
+    #: Rows of all what-ifs of the study, complete or not.
     changed: pd.DataFrame
+    #: Price of one NPU (USD), which every cost includes.
     npu_price: float = 0.0
+    #: The design that gains are measured against; None without one.
     reference: Reference | None = None
+    #: The row of a portfolio's shared split, which the answer names.
     for_all: pd.Series | None = None
 
     @property
     def found(self) -> bool:
-        """Whether any trial is complete."""
+        """True if any trial is complete."""
         return self.trials.n_complete > 0
 
     @property
     def begun(self) -> bool:
-        """Whether any trial was simulated, or failed."""
+        """True if any trial was simulated, or failed."""
         return self.found or self.trials.n_broken > 0
 
     @cached_property
     def best(self) -> pd.Series:
-        """The best row; of two objectives what is within 1% of the best in the first one, which
-        :attr:`first` is, and best in the second."""
+        """The best row; of two objectives the best in the second within 1% of the first's best."""
         return self.front.iloc[find_best(self.front, self.objectives)]
 
     @property
     def named(self) -> pd.Series:
-        """The row that the study's answer names: the best, or that of a portfolio's one split."""
+        """The row that the study's answer names: the best, or a portfolio's shared split."""
         return self.best if self.for_all is None else self.for_all
 
     @property
@@ -220,8 +216,7 @@ class CellSummary:
 
     @cached_property
     def runner_up(self) -> pd.Series | None:
-        """What the best row would be with other values of the searched keys than the answer names,
-        if keys are searched."""
+        """The best row whose searched keys differ from the named row's; None without one."""
         if not self.parameters:
             return None
         others = self.trials.front_without(self.named)
@@ -234,7 +229,7 @@ class CellSummary:
 
     @cached_property
     def evidence(self) -> Evidence:
-        """How far such times as the best trial's are from measured ones."""
+        """The errors of times comparable to the best trial's."""
         return self.evidence_of(self.best)
 
     def evidence_of(self, row: pd.Series) -> Evidence:
@@ -246,8 +241,10 @@ class CellSummary:
             return Evidence(reason=f"its configuration cannot be read ({what})")
 
     def axes_of(self, row: pd.Series) -> list[str]:
-        """What of the parallel axes of a row's plan lies in each dimension: ``tensor 8``; none of a
-        workload without a plan."""
+        """Return the parallel axes of a row's plan in each dimension: ``tensor 8``.
+
+        The texts are empty for a workload without a plan.
+        """
         nothing = [""] * len(self.dims)
         try:
             config = load_design(self.study, self.cell, row)
@@ -273,9 +270,11 @@ class CellSummary:
         theirs: pd.Series,
         objective: Objective = TIME,
     ) -> float | None:
-        """How sure it is that the better of two rows in an ``objective``, which goes with the time,
-        would be measured to be better, of which ``theirs`` is one of an ``other`` cell; None where
-        nothing is known of one of them."""
+        """Return the probability that a measurement confirms the better one of two rows.
+
+        ``theirs`` is a row of an ``other`` cell. The ``objective`` must be proportional to the
+        time. None if no measured run covers one of the rows.
+        """
         difference = math.log(objective.value(row) / objective.value(theirs))
         try:
             designs = (
@@ -288,33 +287,34 @@ class CellSummary:
 
     @property
     def searchers(self) -> set[str]:
-        """Who proposed its trials: its own sampler, and whoever asked for some from Python."""
+        """The names of those who proposed trials: the cell's sampler, and searchers from Python."""
         origins = self.trials.origins
         asked = {name.removeprefix(ASKED) for name in origins if name.startswith(ASKED)}
         return asked if asked and self.study.finished is None else {self.cell.sampler, *asked}
 
     @property
     def n_designs(self) -> int | None:
-        """How many designs the space has, where every one of them was tried; those that cannot be
-        among them."""
+        """Number of designs of the space, infeasible ones included; None unless all were tried."""
         if not self.cell.exhaustive or self.study.finished is False or self.stopped:
             return None
         return None if self.trials.n_lost else self.trials.n_designs
 
     @property
     def bound(self) -> float | None:
-        """What no split of the space can beat in the first objective, if that is known."""
+        """The proven bound on the first objective of all splits of the space; None if unknown."""
         return self.cell.bound
 
     @property
     def limited(self) -> Objective:
-        """In what limits are: the first objective, or the time, where a front is proven."""
+        """The objective of limits: the first one, or the time if a front is proven."""
         return self.objective if self.cell.front is None else TIME
 
     def limit_of(self, row: pd.Series) -> float | None:
-        """What no split that costs no more than a ``row`` can beat in :attr:`limited`; where no
-        front is proven, what no split can beat, whatever it costs.  Among networks and plans it is
-        what no design can beat, once that is proven."""
+        """Return the proven limit in :attr:`limited` of splits that cost no more than a ``row``.
+
+        Without a proven front it is the limit of all splits. Among networks and plans it is the
+        limit of all designs. None if nothing is proven.
+        """
         if self.study.proof is not None and not self.study.is_shared:
             return self.study.proof.limit(COST.value(row) if self.study.proof.front else None)
         if self.cell.front is None:
@@ -322,7 +322,7 @@ class CellSummary:
         return float(self.cell.front.minimum_time(np.array([COST.value(row)]))[0])
 
     def gap_at_cost(self, row: pd.Series) -> float | None:
-        """By what share a ``row`` could be better at most, if its limit could be reached."""
+        """Return the relative gap of a ``row`` to its limit."""
         return _gap(self.limited, row, self.limit_of(row))
 
     @property
@@ -332,27 +332,25 @@ class CellSummary:
 
     @property
     def gap(self) -> float | None:
-        """By what share the best trial could be better at most, if its limit could be reached."""
+        """Relative gap of the best trial to its limit."""
         return self.gap_at_cost(self.best)
 
     def gap_of(self, row: pd.Series) -> float | None:
-        """By what share a ``row`` could be better in the first objective at most, whatever that
-        costs."""
+        """Return the relative gap of a ``row`` to the bound on the first objective, at any cost."""
         return _gap(self.objective, row, self.bound)
 
     @property
     def is_proven(self) -> bool:
-        """Whether the best trial is as good in practice as the proven bound."""
+        """True if the best trial is within 1% of its proven limit."""
         return self.gap is not None and self.gap <= NEAR
 
     def saved(self, row: pd.Series | None = None) -> Floats | None:
-        """(D,) what the next bandwidth in each dimension saves, in seconds per GB/s.
+        """Return the marginal value of bandwidth (D,), in seconds per GB/s.
 
-        Of a row, along its one critical path.  Without one, of the design that the answer names:
-        what the proven bound says at its optimum, where dimensions that limit the time together are
-        each worth something, as long as the best is near that; else, and where other workloads or a
-        cost count, too, which that optimum does not know, along that design's critical path.
-        None if not known; NaN where the slope is no finite number.
+        With ``row``: along its critical path. Without: at the named design, from the bound's
+        optimum if the gap is closed, where every limiting dimension is worth something. With
+        several workloads or a cost in the objective the optimum does not apply, and the critical
+        path is used. None if unknown; NaN where the slope is not finite.
         """
         is_optimum = self.is_proven and len(self.objectives) == 1 and self.for_all is None
         if row is None and is_optimum and self.cell.ms_per_GBps is not None:
@@ -366,12 +364,12 @@ class CellSummary:
 
     @property
     def npus_cost(self) -> float:
-        """What the NPUs of all kinds cost (USD), which is in every cost."""
+        """Price of the NPUs of all kinds (USD), which every cost includes."""
         config, n = self.study.config_of(self.cell), self.cell.n_npus
-        told = config.get("other_npus") or ()
+        kinds = config.get("other_npus") or ()
         others = [
             OtherNpuKind.from_plain(each).purchase("", n, Cost.from_plain(config["cost"]))
-            for each in told
+            for each in kinds
         ]
         rest = n - sum(len(other.at) for other in others)
         bill = with_npus(Bill(()), ((other.part, len(other.at)) for other in others))
@@ -379,12 +377,12 @@ class CellSummary:
 
     @property
     def prices(self) -> Floats | None:
-        """(D,) USD per GB/s, if every dimension has one that is not zero."""
+        """Prices of the dimensions (D,) in USD per GB/s; None unless all are known and positive."""
         prices = self.cell.usd_per_GBps
         return np.array(prices) if prices and min(prices) > 0 else None
 
     def front_gaps(self, rows: pd.DataFrame) -> Floats | None:
-        """By what share each row could be faster at most, on a network that costs no more."""
+        """Return the relative gap in time of each row to networks that cost no more."""
         if self.cell.front is None:
             return None
         least = self.cell.front.minimum_time(rows[COST.column].to_numpy(float))
@@ -392,7 +390,7 @@ class CellSummary:
 
     @property
     def stopped(self) -> bool:
-        """Whether the search had come near enough to the bound to stop."""
+        """True if the search stopped because it was near enough to the bound."""
         limit, gap = self.cell.stops_at_gap, self.gap_of(self.first) if self.found else None
         return limit is not None and gap is not None and gap <= limit
 
@@ -403,28 +401,30 @@ class CellSummary:
 
     @property
     def compared(self) -> list[tuple[str, pd.Series]]:
-        """The best row, and what it is compared with, each under the head of its column."""
+        """The best row and its reference, each with the head of its column."""
         own = [("best", self.best)]
         return own if self.reference is None else [*own, (self.reference.head, self.reference.row)]
 
     @property
     def priced(self) -> bool:
-        """Whether it is known what the trials cost."""
+        """True if the costs of the trials are known."""
         return self.trials.priced
 
     @property
     def speedup(self) -> float | None:
-        """How many times faster the best trial is than the reference; None without one."""
+        """Ratio of the reference's time to the best trial's; None without a reference."""
         return self.gain(TIME)
 
     @property
     def split_varies(self) -> bool:
-        """Whether the complete trials differ in bandwidth at all, which says nothing of a graph."""
+        """True if the complete trials differ in bandwidth; false for a graph."""
         return self.trials.split_varies and not self.of_graph
 
     def gain(self, objective: Objective, row: pd.Series | None = None) -> float | None:
-        """Return how many times better a ``row`` (default: the best) is than the reference; None
-        without one."""
+        """Return how many times better a ``row`` (default: the best) is than the reference.
+
+        None without a reference.
+        """
         if self.reference is None:
             return None
         own = objective.value(self.best if row is None else row)
@@ -435,7 +435,7 @@ class CellSummary:
 
     @cached_property
     def of_graph(self) -> bool:
-        """Whether a graph stands in the place of the dimensions, whose bandwidths say nothing."""
+        """True if the network is a graph, for which the dimensions' bandwidths mean nothing."""
         network = self.study.config_of(self.cell).get("network") or {}
         return any(network.get(name) for name in GRAPHS)
 
@@ -460,12 +460,12 @@ class CellSummary:
 
     @property
     def fidelities(self) -> list[str]:
-        """In which designs were simulated again, in their order."""
+        """The fidelities of the rechecks, in their order."""
         return list(dict.fromkeys(map(str, self.again["fidelity"])))
 
     @property
     def design(self) -> list[str]:
-        """The columns that tell designs apart."""
+        """The columns that distinguish designs."""
         return self.trials.design
 
 
@@ -476,17 +476,17 @@ def _gap(objective: Objective, row: pd.Series, bound: float | None) -> float | N
 
 
 def summarise(rows: pd.DataFrame | Stored | Rows, study: StudyRecord) -> list[CellSummary]:
-    """A summary for each cell of ``study`` from the ledger's ``rows``.
+    """Return a summary for each cell of ``study`` from the ledger's ``rows``.
 
-    Raises :class:`DimsweepError` when no trial of the study is complete.
+    Raises :class:`DimsweepError` if no trial of the study is complete.
     """
     return summaries_of(Overview.from_rows(Rows.wrap(rows), study), study)
 
 
 def summaries_of(seen: Overview, study: StudyRecord) -> list[CellSummary]:
-    """A summary for each cell of a study that has been looked through.
+    """Return a summary for each cell of a study from the overview of its rows.
 
-    Raises :class:`DimsweepError` when no trial of the study is complete.
+    Raises :class:`DimsweepError` if no trial of the study is complete.
     """
     every = seen.searched.values()
     if not any(each.n_complete for each in every):
@@ -499,20 +499,21 @@ def summaries_of(seen: Overview, study: StudyRecord) -> list[CellSummary]:
                     f"cell {each.cell.cell} has trials without a value of the objective {name}",
                     where=f"study {study.name}",
                     hint="a cost needs prices for all tiers of the topology",
+                    code="missing",
                 )
     # Of all cells at once, so that no file is read for each of them.
-    told = seen.rows.take(np.array([p for s in every for p in (*s.front, *s.equal)], np.int64))
-    told = told[~told.index.duplicated()]
+    kept = seen.rows.take(np.array([p for s in every for p in (*s.front, *s.equal)], np.int64))
+    kept = kept[~kept.index.duplicated()]
     baselines = baselines_of(seen.extra_rows, study)
-    return [_summary(seen, one, study, told, baselines) for one in every]
+    return [_summary(seen, one, study, kept, baselines) for one in every]
 
 
 def _summary(
-    seen: Overview, trials: Searched, study: StudyRecord, told: pd.DataFrame, baselines: Baselines
+    seen: Overview, trials: Searched, study: StudyRecord, kept: pd.DataFrame, baselines: Baselines
 ) -> CellSummary:
     cell, extra = trials.cell, seen.extra_rows
     config = study.config_of(cell)
-    equals = told.loc[trials.equal].sort_values("trial", kind="stable")
+    equals = kept.loc[trials.equal].sort_values("trial", kind="stable")
     equal = equal_split(equals, cell, study.parameters, config)
     own = extra[(extra["cell"] == cell.cell) & (extra["origin"] == RECHECK)]
     return CellSummary(
@@ -521,7 +522,7 @@ def _summary(
         objectives=study.objectives,
         parameters=study.parameters,
         trials=trials,
-        front=told.loc[trials.front],
+        front=kept.loc[trials.front],
         equal=equal,
         again=own.sort_values("trial"),
         shared=seen.shared.get(cell.cell, np.empty(0, np.int64)),
@@ -543,10 +544,12 @@ def _npu_price(config: Mapping[str, Any]) -> float:
 def _nothing_complete(seen: Overview, study: StudyRecord) -> DimsweepError:
     where, n = f"study {study.name}", sum(each.n_broken for each in seen.searched.values())
     if not n:
-        return DimsweepError("no trial has been run yet", where=where, hint="run the study first")
+        problem = "no trial has been run yet"
+        return DimsweepError(problem, where=where, hint="run the study first", code="missing")
     text, times = frequent_errors(seen.broken())[0]
     return DimsweepError(
         f"no trial is complete: all {n} failed or are infeasible",
         where=where,
         hint=f"the most frequent error ({times} times): {text}",
+        code="infeasible",
     )

@@ -1,4 +1,4 @@
-"""The rows of a study, looked through some thousands at a time."""
+"""The rows of a study, read some thousands at a time."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ from dimsweep.sweeper.study.ranking import find_front, is_near, rank_rows
 
 
 class Rows(ABC):
-    """The rows of a study.  The index of a row, in whatever table it is, is its place."""
+    """The rows of a study.  The index of a row in any table is its place."""
 
     @staticmethod
     def wrap(rows: "pd.DataFrame | Stored | Rows") -> "Rows":
@@ -43,15 +43,17 @@ class Rows(ABC):
 
     @abstractmethod
     def pieces(self, columns: Sequence[str], cell: int | None = None) -> Iterator[pd.DataFrame]:
-        """Those of some columns that there are, of all rows or of those of a cell, some thousands
-        of rows at a time; together they are all rows, in any order."""
+        """Yield the existing ``columns`` of all rows, or of a cell's rows, in pieces.
+
+        A piece has some thousands of rows; the pieces come in any order.
+        """
 
     @abstractmethod
     def take(self, places: Places) -> pd.DataFrame:
-        """All columns of the rows at ``places``, in their order."""
+        """Return all columns of the rows at ``places``, in that order."""
 
     def existing_columns(self, columns: Sequence[str]) -> list[str]:
-        """Return the existing ones of some columns, each once."""
+        """Return the existing ``columns``, each once."""
         return [name for name in dict.fromkeys(columns) if name in self._known]
 
     def select(self, columns: Sequence[str], places: Places) -> pd.DataFrame:
@@ -105,8 +107,10 @@ Keep = Callable[[pd.DataFrame], pd.DataFrame]
 
 
 class Kept:
-    """The rows that ``keep`` keeps of all that were added.  It keeps the same of rows of which some
-    were left out before that it did not keep."""
+    """The rows that ``keep`` selects from all added rows.
+
+    ``keep`` must select the same rows if it is applied to parts first.
+    """
 
     def __init__(self, keep: Keep) -> None:
         self._keep = keep
@@ -131,12 +135,12 @@ class Kept:
 
 
 def on_front(objectives: Sequence[Objective]) -> Keep:
-    """Keeps the front of two objectives, or the best row, in the order of ranking."""
+    """Return a function that keeps the front of two objectives, or the best row, ranked."""
     return lambda rows: rows.iloc[find_front(rows, objectives)]
 
 
 def best_of_designs(objectives: Sequence[Objective], design: Sequence[str]) -> Keep:
-    """Keeps the best row of each design, in the order of ranking."""
+    """Return a function that keeps the best row of each design, ranked."""
 
     def keep(rows: pd.DataFrame) -> pd.DataFrame:
         return rows.iloc[rank_rows(rows, objectives)].drop_duplicates(subset=design)
@@ -145,7 +149,7 @@ def best_of_designs(objectives: Sequence[Objective], design: Sequence[str]) -> K
 
 
 def improvements(objective: Objective) -> Keep:
-    """Keeps the trials that are better than all before them, in order: the best so far."""
+    """Return a function that keeps the trials that are better than all earlier ones."""
 
     def keep(rows: pd.DataFrame) -> pd.DataFrame:
         ordered = rows.iloc[np.argsort(rows["trial"].to_numpy(), kind="stable")]
@@ -161,28 +165,20 @@ BROKEN = (FAILED, INFEASIBLE, LOST)  # the states of trials that are not complet
 
 @dataclass
 class Searched:
-    """What one look through all rows tells of a cell's trials, and what another look at its own
-    tells when it is asked for.
-
-    ``n_complete``, ``n_broken`` and ``n_lost`` count them.  ``front`` are the places of the rows no
-    other one beats in one objective without losing in the other, by the first objective; of one
-    objective that of the best.  ``steps`` are the trials better than all before them (their
-    numbers and values), and ``last`` is the number of the last one.
-    ``equal`` are places of what was asked for as the equal split.
-    """
+    """The trials of one cell: counts from one pass over all rows, details on demand."""
 
     rows: Rows
     cell: CellRecord
     objectives: Sequence[Objective]
     parameters: Sequence[str]
     n_complete: int = 0
-    n_broken: int = 0
+    n_broken: int = 0  # failed, infeasible or lost
     n_lost: int = 0
     n_valueless: dict[str, int] = field(default_factory=dict)
     origins: set[str] = field(default_factory=set)
-    equal: list[int] = field(default_factory=list)
+    equal: list[int] = field(default_factory=list)  # places of trials proposed as the equal split
     priced: bool = False
-    last: int = 0
+    last: int = 0  # number of the last complete trial
 
     def __post_init__(self) -> None:
         self._front, self._steps = (
@@ -201,7 +197,7 @@ class Searched:
 
     @property
     def design(self) -> list[str]:
-        """The columns that tell designs apart."""
+        """The columns that distinguish designs."""
         return [*self.bandwidths, *self.parameters]
 
     @property
@@ -210,8 +206,7 @@ class Searched:
         return [objective.column for objective in self.objectives]
 
     def add(self, rows: pd.DataFrame) -> None:
-        """Look at some of its rows: their ``trial``, ``origin`` and ``state``, the split, the
-        objectives and the cost."""
+        """Count a piece of the cell's rows: trial, origin, state, split, objectives and cost."""
         self.origins.update(rows["origin"].dropna().unique().tolist())
         complete = rows[(rows["state"] == COMPLETE).to_numpy()]
         self.n_broken += int(rows["state"].isin(BROKEN).sum())
@@ -228,27 +223,29 @@ class Searched:
         values = np.nan_to_num(complete[self._measured].to_numpy(float), nan=-1.0)
         self._low = np.minimum(self._low, values.min(axis=0))
         self._high = np.maximum(self._high, values.max(axis=0))
-        told = complete[["trial", *self.values]]
-        self._front.add(told)
-        self._steps.add(told[["trial", self.values[0]]])
+        numbered = complete[["trial", *self.values]]
+        self._front.add(numbered)
+        self._steps.add(numbered[["trial", self.values[0]]])
 
     @property
     def front(self) -> np.ndarray:
+        """Places of the nondominated rows, by the first objective."""
         return self._front.places
 
     @property
     def steps(self) -> pd.DataFrame:
+        """The trials that are better than all earlier ones: numbers and values."""
         return self._steps.rows
 
     @property
     def split_varies(self) -> bool:
-        """Whether the complete trials differ in bandwidth at all."""
+        """True if the complete trials differ in bandwidth at all."""
         n = len(self.bandwidths)
         return self.n_complete > 0 and bool((self._low[:n] < self._high[:n]).any())
 
     @property
     def ends(self) -> dict[str, tuple[float, float]]:
-        """The least and the largest bandwidth of each dimension, and value of each objective."""
+        """Minimum and maximum bandwidth of each dimension, and value of each objective."""
         pairs = zip(self._low.tolist(), self._high.tolist(), strict=True)
         return dict(zip(self._measured, pairs, strict=True))
 
@@ -258,12 +255,12 @@ class Searched:
             yield rows[(rows["state"] == COMPLETE).to_numpy()][list(dict.fromkeys(columns))]
 
     def all_trials(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
-        """Yield columns of all trials, whatever their state, in pieces."""
+        """Yield columns of all trials, in any state, in pieces."""
         for rows in self.rows.pieces([*columns, "origin"], self.cell.cell):
             yield rows[~rows["origin"].isin(EXTRA_ORIGINS).to_numpy()]
 
     def values_of(self, objective: Objective) -> Floats:
-        """(P,) the values of the complete trials, in any order."""
+        """Return the values of the complete trials (P,), in any order."""
         name = objective.column
         found = [own[name].to_numpy(float) for own in self.complete([name])]
         return np.concatenate(found) if found else np.empty(0)
@@ -278,7 +275,7 @@ class Searched:
 
     @cached_property
     def n_designs(self) -> int:
-        """How many designs there are among all trials: of those alike in 64 bits of a hash one."""
+        """Number of different designs among all trials, compared by 64-bit hashes."""
         found = []
         for rows in self.all_trials([*self.design, "state"]):
             tried = rows[rows["state"].isin([COMPLETE, *BROKEN]).to_numpy()]
@@ -286,7 +283,7 @@ class Searched:
         return len(np.unique(np.concatenate(found)))
 
     def front_without(self, row: pd.Series) -> pd.DataFrame:
-        """Return the front of the complete trials with other values of the searched keys."""
+        """Return the front of the complete trials whose searched keys differ from the ``row``'s."""
         keys, kept = list(self.parameters), Kept(on_front(self.objectives))
         for rows in self.complete(["trial", *self.values, *keys]):
             kept.add(rows[(rows[keys] != row[keys]).any(axis=1).to_numpy()])
@@ -298,8 +295,10 @@ class Searched:
         return int(self.steps["trial"].to_numpy()[is_near(values, values[-1])][0])
 
     def shares_near(self) -> tuple[Floats, Floats]:
-        """(D,) the least and the largest share of the total bandwidth that each dimension has in
-        the trials within 1% of the best in the first objective."""
+        """Return the minimum and maximum share (D,) of each dimension in the total bandwidth.
+
+        Only trials within 1% of the best in the first objective count.
+        """
         (first, *_), low = self.objectives, np.full(len(self.bandwidths), np.inf)
         best, high = float(self.steps[first.column].iloc[-1]), -low
         for rows in self.complete([*self.bandwidths, first.column]):
@@ -311,9 +310,9 @@ class Searched:
 
     @cached_property
     def widest_dims(self) -> tuple[int, int]:
-        """The two dimensions whose shares vary most among the better half of the trials, in order.
+        """The two dimensions whose shares vary most among the better half of the trials.
 
-        The better half, because what a search does elsewhere says nothing of where it went.
+        The worse half shows where the search did not go.
         """
         better, n, mean, spread = self._better_half(), 0, 0.0, 0.0
         for rows in self.complete([*self.bandwidths, "trial", *self.values]):
@@ -327,14 +326,14 @@ class Searched:
         return int(first), int(second)
 
     def _better_half(self) -> Callable[[pd.DataFrame], np.ndarray]:
-        """Return a test for the better half of the complete trials, by their ranking."""
+        """Return a test for rows of the better half of the complete trials."""
         (first, *_), half = self.objectives, -(-self.n_complete // 2)
         losses = first.sign * self.values_of(first)
         losses.partition(half - 1)
         last = losses[half - 1]
-        alike = half - int((losses < last).sum())  # that many of those that lose as much
+        n_ties = half - int((losses < last).sum())  # kept of the ties
         del losses
-        kept = Kept(lambda rows: rows.iloc[rank_rows(rows, self.objectives)].head(alike))
+        kept = Kept(lambda rows: rows.iloc[rank_rows(rows, self.objectives)].head(n_ties))
         for rows in self.complete(["trial", *self.values]):
             kept.add(rows[(first.sign * rows[first.column] == last).to_numpy()])
         places = np.sort(kept.places)
@@ -346,9 +345,11 @@ class Searched:
         return is_better
 
     def ranked(self, designs: pd.DataFrame) -> list[tuple[int, int] | None]:
-        """Of each of some rows the rank (from 1) of its design among those of the complete trials,
-        and the place of the best of these that have it; None where none has.  A row has no values
-        of what its design does not tell."""
+        """Return for each row the rank (from 1) and the place of its design's best trial, or None.
+
+        Ranks are among the designs of the complete trials. Columns in which a row of ``designs``
+        has no value are not compared.
+        """
         given = [row[self.design].dropna() for _, row in designs.iterrows()]
         same = [Kept(lambda rows: rows.iloc[rank_rows(rows, self.objectives)[:1]]) for _ in given]
         columns = ["trial", *self.values, *self.design]
@@ -366,24 +367,26 @@ class Searched:
 
 
 def _shares(split: pd.DataFrame) -> Floats:
-    """(N, D) shares, 0..1, of the total bandwidth."""
+    """Return the shares (N, D) of the total bandwidth."""
     bandwidth = split.to_numpy(float)
     return np.asarray(bandwidth / bandwidth.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True)
 class Overview:
-    """What one look through all rows of a study tells: of the trials of each cell, and all columns
-    of the rows beside them, but for those tried for a portfolio, whose places are by cell."""
+    """The result of one pass over all rows of a study."""
 
     rows: Rows
+    #: The trials of each cell's search.
     searched: Mapping[int, Searched]
+    #: Rows of rechecks, baselines and what-ifs, with all columns.
     extra_rows: pd.DataFrame
+    #: Places of the splits that were tried for a portfolio, by cell.
     shared: Mapping[int, np.ndarray]
 
     @classmethod
     def from_rows(cls, rows: Rows, study: StudyRecord) -> Self:
-        """Wrap the rows of a table, in any order, or of a study's files."""
+        """Read the rows once."""
         parts = study.objectives, study.parameters
         found = {cell.cell: Searched(rows, cell, *parts) for cell in study.cells}
         names = dict.fromkeys(name for each in found.values() for name in each.bandwidths)
@@ -391,10 +394,10 @@ class Overview:
         extra_rows, shared = list[int](), dict[int, list[int]]()
         for piece in rows.pieces(["cell", "trial", "origin", "state", *names, *values]):
             others = piece["origin"].isin(EXTRA_ORIGINS).to_numpy()
-            told = piece[others]
-            for_all = (told["origin"] == PORTFOLIO).to_numpy()
-            extra_rows += told.index[~for_all].tolist()
-            for number, place in zip(told["cell"][for_all], told.index[for_all], strict=True):
+            extra = piece[others]
+            for_all = (extra["origin"] == PORTFOLIO).to_numpy()
+            extra_rows += extra.index[~for_all].tolist()
+            for number, place in zip(extra["cell"][for_all], extra.index[for_all], strict=True):
                 shared.setdefault(int(number), []).append(place)
             for number, own in piece[~others].groupby("cell", sort=False):
                 if (one := found.get(int(number))) is not None:
@@ -410,8 +413,7 @@ class Overview:
             yield rows[own.to_numpy()][wanted]
 
     def broken(self) -> Iterator[pd.DataFrame]:
-        """The trials of the searches that failed or are infeasible, some rows at a time: their cell
-        and number, and the error."""
+        """Yield the failed and infeasible trials of the searches, with cell, number and error."""
         for rows in self.rows.pieces(["cell", "trial", "origin", "state", "error"]):
             own = rows["state"].isin(BROKEN) & ~rows["origin"].isin(EXTRA_ORIGINS)
             own &= rows["cell"].isin(list(self.searched))

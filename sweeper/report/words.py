@@ -1,4 +1,4 @@
-"""Numbers in words, the same in the terminal, the pictures and the page."""
+"""Numbers and quantities as text, for the terminal, pictures and the page."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -58,7 +58,7 @@ def million_usd(value: float) -> str:
 
 
 def per_million_usd(value: float, digits: int = 4) -> str:
-    """Iterations per second per USD as iterations per second per million USD; a dash for NaN."""
+    """Format iterations/s per USD as iterations/s per million USD; a dash for NaN."""
     return "-" if math.isnan(value) else f"{value * 1e6:.{digits}g}"
 
 
@@ -100,23 +100,23 @@ def loss(share: float) -> str:
 
 
 def measured_in(objective: Objective) -> str:
-    """Name the quantity that a share is one of, unless it is the time."""
+    """Name the quantity of a share, unless it is the time."""
     return "" if objective is TIME else f" in {objective.title or objective.unit}"
 
 
 def format_behind(share: float) -> str:
-    """Say how far something is behind the best, by its relative loss ``share``."""
+    """Describe a relative loss ``share`` against the best."""
     return BEHIND(share=loss(share)) if share >= _LEVEL else AS_GOOD()
 
 
 def ratios(values: Sequence[float]) -> str:
-    """From how many to how many times better."""
+    """Format the range of factors: "1.10 to 1.25x"."""
     low, high = ratio(min(values)), ratio(max(values))
     return low if low == high else f"{low.removesuffix('x')} to {high}"
 
 
 def format_gain(values: Sequence[float], objective: Objective, name: str) -> str:
-    """From how many to how many times better something is than what the ``name`` says."""
+    """Describe factors of improvement over the reference ``name``."""
     if min(values) < 1:
         return NOT_GAINED(ratios=ratios(values), reference=name)
     return GAINED(ratios=ratios(values), better=objective.better, reference=name)
@@ -130,12 +130,12 @@ def ratio(value: float | None) -> str:
 
 
 def cost_of(npu_price: float) -> str:
-    """Name the subject of a cost: it includes NPUs if these have a price."""
+    """Name a cost: "cluster cost" if NPUs have a price, else "network cost"."""
     return "cluster cost" if npu_price else "network cost"
 
 
 def waiting(exposed: Iterable[str]) -> str:
-    """Name the exposed communication with no dimension in use, given the rest."""
+    """Name the exposed time in which no dimension is used, given the exposed collectives."""
     return "pipeline bubble" if "receive" in exposed else "waiting for other ranks"
 
 
@@ -152,8 +152,7 @@ _ALL = (EFFECTIVE_TIME, TOKENS, THROUGHPUT, MFU, COST_PER_TOKEN, ENERGY, PERF_PE
 
 
 def known_merits(values: "Mapping[str, float] | pd.Series") -> list[Objective]:
-    """The figures that a row, or a result's merits, has; samples/s only where there are no tokens,
-    and tokens first."""
+    """Return the merits that a row or result has, tokens first; samples/s only without tokens."""
     found = [each for each in _ALL if _is_known(values.get(each.column))]
     return [each for each in found if each is not THROUGHPUT or TOKENS not in found]
 

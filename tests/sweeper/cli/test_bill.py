@@ -199,7 +199,7 @@ def test_a_study_by_whole_parts_and_its_page(tmp_path: Path) -> None:
     (bill, who), unbilled = bill_of_design(report)
     assert bill.title == "What Switch(8)_Switch(4) of 32 NPUs is bought as"
     assert ("Quantum-2 QM9700 (3)", f"{rails:,.0f}") in [(row[0], row[2]) for row in bill.rows]
-    assert who.title.startswith("Who says these prices (V: read")
+    assert who.title.startswith("Sources of these prices (V: read")
     assert unbilled == ["3% of the sum are prices that their author assumed"]
 
 

@@ -129,7 +129,7 @@ def test_one_that_does_not_fit_is_told_and_the_study_goes_on(tmp_path: Path) -> 
     run(plan)
     report = read(plan.folder)
     (note,) = report.notes
-    assert note.startswith("the baseline cannot be simulated, so no gain is told there: npu.memory")
+    assert note.startswith("the baseline cannot be simulated") and "npu.memory" in note
     assert "\n" not in note and " x " not in report.headline
     assert report.summaries[0].reference is None
     run(planned([*words, "baseline={workload.parallel.tensor: 8}"], tmp_path))

@@ -168,7 +168,7 @@ def test_where_the_baseline_cannot_be_no_gain_is_told_and_the_cause_is() -> None
     report = build_report(*with_baseline(*three_models(), times))
     assert {s.cell.coordinates["workload"] for s in report.found if s.reference is None} == {"gpt3"}
     assert report.notes == [
-        "the baseline cannot be simulated with gpt3, so no gain is told there: too large"
+        "the baseline cannot be simulated with gpt3, so no gain is known there: too large"
     ]
 
 
