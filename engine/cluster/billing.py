@@ -73,7 +73,7 @@ def product_bill(
 
 
 def with_npus(bill: Bill, npus: Iterable[tuple[Part, int]]) -> Bill:
-    """A bill with a line for each part that so many NPUs are bought as, below those that it has."""
+    """Return a bill with one more line for each pair of a part and its number of NPUs."""
     items, missing, unpowered = list[Item](), list[str](), list[str]()
     for part, n in npus:
         count = -(-n // part.ports)
@@ -96,8 +96,10 @@ def with_npus(bill: Bill, npus: Iterable[tuple[Part, int]]) -> Bill:
 def network_bill(
     network: Network, topology: Topology, prices: PriceList, others: Sequence[OtherPart] = ()
 ) -> Bill:
-    """What a graph is bought as, in whole parts.  Where no link of it says its medium, they have
-    those of their dimensions' tiers; NPUs whose kind the graph names are not other NPUs.
+    """Return the bill of a network graph, in whole parts.
+
+    If no link has a medium, links have the medium of their dimension's tier.  An NPU whose part,
+    price or power is in the graph is never billed as one of ``others``.
     """
     cabling = tuple(prices.cables(dim.tier) for dim in topology.dims)
     needs, plain = Needs(list_needs(network, cabling)), Need(PartKind.NPU)
@@ -115,15 +117,16 @@ def network_bill(
     if not has_media(network) and not is_known:
         missing.append(
             "no link of the network says its medium, so not all cables are counted (medium: fibre "
-            "or copper of its links, or cost.tiers.NAME.medium for those of a dimension)"
+            "or copper of its links, or cost.tiers.NAME.medium for the links of a dimension)"
         )
     return with_npus(build_bill(needs, prices, missing), ((o.part, len(o.at)) for o in others))
 
 
 @dataclass(frozen=True)
 class WholePrices(Prices):
-    """Prices of a product of dimensions in whole parts: a cost goes up in steps with a bandwidth.
-    Of watts: what the parts draw.
+    """Prices of a product of dimensions in whole parts: costs rise in steps with bandwidth.
+
+    With ``watts``, the amounts are the power of the parts instead.
     """
 
     topology: Topology = field(kw_only=True)
@@ -136,8 +139,9 @@ class WholePrices(Prices):
     )
 
     def cost(self, bandwidth: NDArray[np.float64]) -> NDArray[np.float64]:
-        """USD (or W) for bandwidths of shape (..., D) in bytes/s; raises :class:`InfeasibleError`
-        for one that no parts of the list have.
+        """Return the USD (or W) for bandwidths of shape (..., D) in bytes/s.
+
+        Raises :class:`InfeasibleError` for a bandwidth that no parts of the list provide.
         """
         costs = []
         for row in map(tuple, bandwidth.reshape(-1, bandwidth.shape[-1]).tolist()):
@@ -152,7 +156,7 @@ class WholePrices(Prices):
 
     @property
     def is_linear(self) -> bool:
-        """Whether the cost is proportional to bandwidth: no, since parts are bought as units."""
+        """False: parts are bought as units, so the cost is not proportional to bandwidth."""
         return False
 
     def bill(self, bandwidth: Sequence[float]) -> Bill:
@@ -182,15 +186,18 @@ def linear_bill(
     network: Network | None = None,
     watts: Mapping[str, TierPrice] | None = None,
 ) -> Bill:
-    """What a table of prices by tier bills: GB/s of links, switches and NICs, and what is paid at
-    any bandwidth; NPUs it knows none of.
+    """Return the bill of a network, priced by tier; it contains no NPUs.
 
-    Of a product these are the amounts of :func:`network_prices`.  Of a graph they are counted on
-    it: a cable is one link of its bandwidth, but NPUs that are joined to one another pay for one
-    each; every end at a switch is a switch port, and every end at a NIC, or at an NPU without one,
-    a NIC; a link from an NPU to its NIC is the NIC's, and one of no dimension that lies on a board
-    is of the board.  A NPU has a port in each dimension in which it has links, and each switch is a
-    block.  A link is of its dimension's tier.
+    Links, switches and NICs are billed by GB/s, ports and blocks by count.  A product of dimensions
+    has the amounts of :func:`network_prices`.  A graph is counted:
+
+    - A cable is one link of its bandwidth; a cable between two NPUs is two.
+    - Every end at a switch is a switch port.
+    - Every end at a NIC, or at an NPU without a NIC, is a NIC.
+    - A link from an NPU to its NIC is part of the NIC.  A link without dimension on a board is part
+      of the board.
+    - An NPU has a port in each dimension in which it has links, and each switch is a block.
+    - A link belongs to the tier of its dimension.
     """
     if network is None:
         amounts, missing = _amounts_of_product(topology, fabrics), list[str]()
@@ -230,7 +237,7 @@ def linear_bill(
 def _amounts_of_product(
     topology: Topology, fabrics: Sequence[Fabric]
 ) -> dict[tuple[str, str], float]:
-    """Amounts by tier and part, in bytes/s where a part is paid for by these."""
+    """Return amounts by tier and part, in bytes/s or in units of the part."""
     n, amounts = topology.n_npus, defaultdict[tuple[str, str], float](float)
     for dim, fabric in fit_fabrics(topology, fabrics):
         if dim.size == 1:
@@ -245,7 +252,7 @@ def _amounts_of_product(
     return amounts
 
 
-@lru_cache(maxsize=2)  # cost, watts and warnings are of the same
+@lru_cache(maxsize=2)  # cost, watts and warnings ask for the same network
 def _amounts_of_graph(
     network: Network, topology: Topology
 ) -> tuple[dict[tuple[str, str], float], list[str]]:

@@ -12,7 +12,7 @@ from dimsweep.engine.cluster.cost import Prices
 from dimsweep.engine.cluster.network_model import NetworkModel
 from dimsweep.engine.cluster.npu import Npu
 from dimsweep.engine.cluster.remote_memory import RemoteMemory
-from dimsweep.engine.errors import DimsweepError, prefixing_errors
+from dimsweep.engine.errors import Code, DimsweepError, prefixing_errors
 from dimsweep.engine.kinds import CollectiveKind, DimensionOrder, QueueOrder
 from dimsweep.engine.network.degrade import reduced_speeds
 from dimsweep.engine.network.fabric import Auto
@@ -117,12 +117,14 @@ class CollectiveModel:
 
     def _check_library(self) -> None:
         """Raise :class:`DimsweepError` for settings that the library or timings determine."""
-        who = "NCCL" if self.library is not None else "what was measured"
+        source = "NCCL" if self.library is not None else "the measured collectives"
         for key in ("algorithms", "all_to_all"):
             if any(name != "auto" for name in getattr(self, key)):
-                raise DimsweepError(f"{who} says which algorithms run", where=key)
+                problem = f"{source} determines the algorithms"
+                raise DimsweepError(problem, where=key, hint="use auto", code="conflict")
         if self.order is not DimensionOrder.BASELINE:
-            raise DimsweepError(f"{who} has no order of dimensions but its own", where="order")
+            problem, hint = f"{source} determines the order of dimensions", "use baseline"
+            raise DimsweepError(problem, where="order", hint=hint, code="conflict")
 
 
 class OtherNpus(NamedTuple):
@@ -201,17 +203,20 @@ class Cluster:
     def _check_others(self, npu: Npu, numbers: tuple[int, ...], taken: NDArray[np.int64]) -> None:
         outside = [i for i in numbers if not 0 <= i < len(taken)]
         if outside or not numbers:
-            what = f"there is no NPU {outside[0]}" if outside else "it has no NPU"
-            raise DimsweepError(what, where="at", hint=f"some of 0-{len(taken) - 1}")
+            problem = f"unknown NPU {outside[0]}" if outside else "no NPU is given"
+            hint = f"NPUs are numbered from 0 to {len(taken) - 1}"
+            code: Code = "unknown-name" if outside else "missing"
+            raise DimsweepError(problem, where="at", hint=hint, code=code)
         seen = Counter(numbers)
         if twice := [i for i in numbers if taken[i] or seen[i] > 1]:
-            what = f"NPU {twice[0]} is named twice"
-            raise DimsweepError(what, where="at", hint="each is of one kind")
+            problem = f"NPU {twice[0]} is given twice"
+            raise DimsweepError(problem, where="at", hint="give each NPU once", code="duplicate")
         if npu.reduce_bandwidth != self.npu.reduce_bandwidth:
             raise DimsweepError(
-                "a collective reduces at one rate, whoever takes part",
+                "all members of a collective must reduce at the same rate",
                 where="npu.reduce_bandwidth",
-                hint="the same as npu.reduce_bandwidth, or null for both",
+                hint="give the value of npu.reduce_bandwidth, or null for both",
+                code="conflict",
             )
 
     @property

@@ -62,20 +62,22 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class KernelTimes:
-    """Measured kernels of one GPU: ``products`` by precision, ``attention`` by head size.
-
-    ``ragged``: products whose number of rows no 4 divides, in the precisions that treat them
-    otherwise (the scales of fp8_block's rows are then not where the H100 can fetch them at once).
-    """
+    """Measured kernels of one GPU."""
 
     gpu: str
+    #: Products by precision.
     products: Mapping[str, Grid]
+    #: Attention by head size.
     attention: Mapping[int, Grid]
+    #: Products whose number of rows is not a multiple of 4, in the precisions that take longer for
+    #: them (the H100 cannot fetch the scales of fp8_block's rows at once).
     ragged: Mapping[str, Grid]
 
     def product(self, product: MatMul, precision: str) -> float:
-        """Picoseconds of a matrix product; several at once last as long as one with their rows,
-        and those that come apart as long as each by itself, but no less than at once.
+        """Return the picoseconds of a matrix product.
+
+        Batched products take as long as one product with all their rows.  Separate products take
+        as long as one after another, and at least as long as batched ones.
 
         Raises :class:`DimsweepError` for a precision that was not measured.
         """
@@ -83,7 +85,8 @@ class KernelTimes:
             raise DimsweepError(
                 f"no product in {precision} was measured on the {self.gpu}",
                 where="kernels",
-                hint=f"there are: {', '.join(self.products)}",
+                hint=f"measured: {', '.join(self.products)}",
+                code="missing",
             )
         together = self._rows(precision, round(product.products * product.m), product)
         if not product.apart or product.products <= 1:
@@ -99,12 +102,13 @@ class KernelTimes:
         return _interpolate(grid, rows, product.n, product.k)
 
     def attend(self, attention: Attention) -> float:
-        """Picoseconds of the forward pass of fused attention in bf16.
+        """Return the picoseconds of the forward pass of fused attention in bf16.
 
-        The time is linear in the size of a head, through the two nearest ones that were measured:
-        the exponential of a score takes as long, whatever its size.  Where one was measured, and
-        at least below the smallest, it is by its FLOPs, as is a sequence of which other queries
-        than keys are here.  A mask that is not causal doubles the work.
+        The time is linear in the size of a head, through the two nearest measured sizes, because
+        the exponential of a score takes equally long for every size.  With one measured size, and
+        as a minimum below the smallest one, the time is proportional to the FLOPs; so is the time
+        of a sequence with different numbers of queries and keys.  A mask that is not causal doubles
+        the work.
         """
         rows, columns, size = attention.rows, attention.columns, attention.size
         near = sorted(sorted(self.attention, key=lambda measured: abs(measured - size))[:2])
@@ -130,7 +134,7 @@ def _interpolate(grid: Grid, *shape: float) -> float:
 
 @cache
 def kernel_times(gpu: str) -> KernelTimes:
-    """The measured kernels of ``gpu``, such as ``"h100"``.
+    """Return the measured kernels of ``gpu``, such as ``"h100"``.
 
     Raises :class:`DimsweepError` for a GPU without measurements.
     """
@@ -145,7 +149,8 @@ def kernel_times(gpu: str) -> KernelTimes:
         raise DimsweepError(
             f"no kernel was measured on {gpu!r}",
             where="kernels",
-            hint=f"there are: {', '.join(measured)}; without kernels, npu.flops is the peak",
+            hint=f"measured: {', '.join(measured)}; without kernels, npu.flops is the peak",
+            code="unknown-name",
         )
     grids["product"]["fp16"] = grids["product"]["bf16"]  # tensor cores are as fast in both
     attention = {int(size): grid for size, grid in grids["attention"].items()}

@@ -72,22 +72,24 @@ class NetworkModel:
         own = self.interconnect
         if self.buffer is not None and own is not None and own.preempts:
             raise DimsweepError(
-                "a suspended message would keep its room, and hold up those that go first",
+                "a suspended message would keep its buffer and delay more urgent messages",
                 where="buffer",
-                hint=f"no buffer, or network.{own.noun}.preempts=false",
+                code="conflict",
+                hint=f"leave buffer out, or set network.{own.noun}.preempts=false",
             )
         if self.graph is not None and self.fabrics:
-            raise DimsweepError(
-                "give the fabrics of the dimensions or a graph, not both", where="fabric"
-            )
+            problem = "give the fabrics of the dimensions or a graph, not both"
+            raise DimsweepError(problem, where="fabric", code="conflict")
         if own is not None and (self.fabrics or self.graph is not None):
-            raise DimsweepError(f"a {own.noun} has a network of its own", where=own.noun)
+            problem = f"a {own.noun} includes its network; it cannot have fabrics or a graph"
+            raise DimsweepError(problem, where=own.noun, code="conflict")
         if own is not None and self.lacks_links:
             raise DimsweepError(
-                f"how collectives run on a {own.noun} of which a part is down is not known",
+                f"collectives are not modelled on a {own.noun} with slower or broken links",
                 where="degrade",
-                hint="slower NPUs, such as {npu: 7, speed: 90 %}, or a network that is no "
-                f"{own.noun}",
+                hint="degrade NPUs only, such as {npu: 7, speed: 90 %}, or choose a network "
+                f"without {own.noun}",
+                code="unsupported",
             )
 
         if self.placement:
@@ -98,18 +100,23 @@ class NetworkModel:
             raise DimsweepError(
                 "a network of the topology's dimensions has a rank on every NPU",
                 where="placement",
-                hint="a network of more NPUs: network.file, or network.levels with network.npus",
+                hint="give a network with more NPUs: network.file, or network.levels with "
+                "network.npus",
+                code="conflict",
             )
         strange = sorted({*self.placement} - {*range(self.graph.n_npus)})
         if strange:
             raise DimsweepError(
-                f"there is no NPU {abbreviate(strange)}: the network has {self.graph.n_npus}",
+                f"unknown NPU {abbreviate(strange)}; the network has {self.graph.n_npus}",
                 where="placement",
+                code="unknown-name",
                 hint=f"NPUs are numbered from 0 to {self.graph.n_npus - 1}",
             )
         twice = [npu for npu, ranks in Counter(self.placement).items() if ranks > 1]
         if twice:
-            raise DimsweepError(f"NPU {abbreviate(twice)} has several ranks", where="placement")
+            problem = f"NPU {abbreviate(twice)} is given more than once"
+            hint = "an NPU runs one rank"
+            raise DimsweepError(problem, where="placement", hint=hint, code="duplicate")
 
     def check_npus(self, n_npus: int) -> None:
         """Raise :class:`DimsweepError` unless the graph, as placed, has ``n_npus`` NPUs."""
@@ -121,8 +128,8 @@ class NetworkModel:
             raise DimsweepError(
                 f"the {what} has {n_used} NPUs, the topology {n_npus}",
                 where="network.placement" if self.placement else "network",
-                hint="topology.shape says who communicates with whom: as many NPUs as the graph, "
-                "or as network.placement takes of it",
+                hint="topology.shape must have as many NPUs as the graph, or as network.placement",
+                code="mismatch",
             )
 
     @property
@@ -134,15 +141,17 @@ class NetworkModel:
         """Raise :class:`DimsweepError` if phases cannot represent this network."""
         if self.placement:
             raise DimsweepError(
-                "phases know no network of which ranks have a part",
+                "fidelity=phase does not model a network with NPUs without ranks",
                 where="network.placement",
-                hint="fidelity=message, flow or packet",
+                hint="use fidelity=message, flow or packet",
+                code="unsupported",
             )
         if self.lacks_links:
             raise DimsweepError(
-                "phases know no links or switches that could be slower or down",
+                "fidelity=phase does not model links or switches that are slower or down",
                 where="network.degrade",
-                hint="fidelity=message, flow or packet",
+                hint="use fidelity=message, flow or packet",
+                code="unsupported",
             )
 
     @property

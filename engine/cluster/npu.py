@@ -41,14 +41,12 @@ class EfficiencyCurve:
     def __post_init__(self) -> None:
         sizes = [flops for flops, _ in self.knots]
         if not self.knots or sizes != sorted(set(sizes)) or sizes[0] <= 0:
-            raise DimsweepError(
-                "the curve needs FLOPs that rise from knot to knot", where="matmul_efficiency"
-            )
+            problem = "the FLOPs must be positive and rise from knot to knot"
+            raise DimsweepError(problem, where="matmul_efficiency", code="invalid")
         for flops, share in self.knots:
             if not 0 < share <= 1:
-                raise DimsweepError(
-                    f"{share} at {flops:g} FLOP is not in (0, 1]", where="matmul_efficiency"
-                )
+                problem = f"{share} at {flops:g} FLOP; it must be more than 0 and at most 1"
+                raise DimsweepError(problem, where="matmul_efficiency", code="out-of-range")
 
     def evaluate(self, flops: float) -> float:
         right = bisect_right(self.knots, (flops, math.inf))
@@ -187,11 +185,14 @@ class Npu:
         known = {what: model for what, model in known.items() if model is not None}
         if known and self.matmul_efficiency is not None:
             raise DimsweepError(
-                f"{next(iter(known))} says by itself how efficient a product is",
+                f"{next(iter(known))} determines the efficiency of products",
                 where="matmul_efficiency",
+                hint="leave one of them out",
+                code="conflict",
             )
         if len(known) == 2:
-            raise DimsweepError("a systolic array is no measured GPU", where="kernels")
+            problem = "give a systolic array or a measured GPU, not both"
+            raise DimsweepError(problem, where="kernels", code="conflict")
 
     @property
     def usable_memory(self) -> float | None:
@@ -229,9 +230,10 @@ class Npu:
             picoseconds += time
             lead = 0 if kernel.awaited else lead + round(time)
         if picoseconds > MAX_PICOSECONDS:
-            raise DimsweepError(
-                f"an operator would take {picoseconds / PICOSECONDS:.3g} s", where="npu"
+            problem = (
+                f"an operator takes {picoseconds / PICOSECONDS:.3g} s; it must be 53 days or less"
             )
+            raise DimsweepError(problem, where="npu", code="out-of-range")
         return int(picoseconds + 0.5), lead
 
     def peak(self, flops: float, narrow: Mapping[str, float]) -> float | None:
@@ -260,9 +262,10 @@ class Npu:
 
     def _kernel(self, kernel: Kernel) -> float:
         if not (0 <= kernel.flops < math.inf and 0 <= kernel.n_bytes < math.inf):
-            raise DimsweepError(
-                f"{kernel.flops:g} FLOP and {kernel.n_bytes:g} bytes are no amount of work"
+            problem = (
+                f"{kernel.flops:g} FLOP, {kernel.n_bytes:g} bytes; they must be finite and >= 0"
             )
+            raise DimsweepError(problem, where=kernel.name, code="out-of-range")
         if not (kernel.flops or kernel.n_bytes):
             return 0.0
         if self.measured is not None and kernel.name:
@@ -329,7 +332,8 @@ class Npu:
             raise DimsweepError(
                 f"no duration was measured for kernel {name!r}",
                 where="npu.measured",
-                hint=f"there are: {', '.join(list(self.measured)[:8]) or 'none'}",
+                hint=f"measured: {', '.join(list(self.measured)[:8]) or 'none'}",
+                code="missing",
             )
         return float(self.measured[name])
 
@@ -343,8 +347,9 @@ def _time(amount: float, rate: float | None, key: str) -> float:
         return 0.0
     if not rate:
         raise DimsweepError(
-            "an operator gives its work, but the NPU does not say how fast it is",
+            "an operator has work to compute, but this rate of the NPU is not given",
             where=f"npu.{key}",
+            code="missing",
             hint="set it, or give the operator a measured duration",
         )
     return amount / rate * PICOSECONDS

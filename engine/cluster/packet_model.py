@@ -37,8 +37,8 @@ class Mark:
     def __post_init__(self) -> None:
         check_settings(self)
         if not self.kmin < self.kmax:
-            what = f"marking from {self.kmin:g} bytes on, and always above {self.kmax:g}"
-            raise DimsweepError(what, where="kmin", hint="kmin must be less than kmax")
+            problem = f"{self.kmin:g} bytes; it must be less than kmax, {self.kmax:g} bytes"
+            raise DimsweepError(problem, where="kmin", code="out-of-range")
 
 
 @dataclass(frozen=True)
@@ -97,23 +97,23 @@ class PacketModel:
         self._check_buffer(self.buffer, "buffer")
         if (self.kmin is None) != (self.kmax is None):
             raise DimsweepError(
-                "give both kmin and kmax, or none of them",
+                "give both kmin and kmax, or neither",
                 where="kmin" if self.kmin is None else "kmax",
-                hint="none: by the rate of each port",
+                hint="without them, they follow from the rate of each port",
+                code="missing",
             )
         if self.kmin is not None and self.kmax is not None and not self.kmin < self.kmax:
-            raise DimsweepError(
-                f"marking from {self.kmin:g} bytes on, and always above {self.kmax:g}",
-                where="kmin",
-                hint="kmin must be less than kmax",
-            )
+            problem = f"{self.kmin:g} bytes; it must be less than kmax, {self.kmax:g} bytes"
+            raise DimsweepError(problem, where="kmin", code="out-of-range")
         if self.marks and self.kmin is not None:
-            raise DimsweepError("give marks, or kmin and kmax, not both", where="marks")
+            problem = "give marks, or kmin and kmax, not both"
+            raise DimsweepError(problem, where="marks", code="conflict")
         self._check_losses()
         if not self.window and self.sender.needs_window:
             raise DimsweepError(
-                f"{self.sender.name} relates what it measures to a window",
+                f"{self.sender.name} needs a window",
                 where="window",
+                code="conflict",
                 hint=f"window=true, or transport={_named(needs_window=False)}",
             )
 
@@ -121,16 +121,18 @@ class PacketModel:
         """Check that the transport retransmits packets that switches drop or trim."""
         if self.trim and (self.has_pauses or not self.sender.takes_trimmed):
             raise DimsweepError(
-                f"{self.sender.name} does not ask for what was cut"
+                f"{self.sender.name} does not request trimmed packets"
                 if not self.sender.takes_trimmed
-                else "where switches pause who sends, there is room for all",
+                else "switches that pause senders never trim packets",
                 where="trim",
+                code="conflict",
                 hint=f"pauses=false and transport={_named(takes_trimmed=True)}",
             )
         if self.pauses is False and not self.sender.resends:
             raise DimsweepError(
-                f"{self.sender.name} does not send again what is dropped",
+                f"{self.sender.name} does not retransmit dropped packets",
                 where="pauses",
+                code="conflict",
                 hint=f"pauses=true, or transport={_named(resends=True)}",
             )
 
@@ -140,15 +142,17 @@ class PacketModel:
                 self._check_buffer(each, f"{where}[{i}]")
         elif buffer < self.data_size:
             raise DimsweepError(
-                f"a buffer of {buffer:g} bytes holds no packet of {self.data_size} bytes",
+                f"{buffer:g} bytes; it must hold a packet of {self.data_size} bytes",
                 where=where,
                 hint="payload and header must fit into each switch's buffer",
+                code="out-of-range",
             )
 
     def _check_whole(self, name: str) -> None:
         value = getattr(self, name)
         if value != int(value):
-            raise DimsweepError(f"{value:g} B; it must be whole bytes", where=name)
+            problem = f"{value:g} B; it must be a whole number of bytes"
+            raise DimsweepError(problem, where=name, code="wrong-type")
 
     @property
     def sender(self) -> Transport:
@@ -207,6 +211,7 @@ class PacketModel:
         raise DimsweepError(
             f"no marks of a port of {rate:,.0f} bit/s",
             where="network.packets.marks",
+            code="missing",
             hint=f"known: {', '.join(f'{mark.rate:,}' for mark in self.marks)} bit/s",
         )
 

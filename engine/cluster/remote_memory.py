@@ -118,9 +118,8 @@ _SERVER = {Sharing.NPU: "own", Sharing.NODE: "node", Sharing.CLUSTER: "cluster"}
 def round_picoseconds(picoseconds: float) -> int:
     """Return a time in whole ps; raise :class:`DimsweepError` if it is too long."""
     if picoseconds > MAX_PICOSECONDS:
-        raise DimsweepError(
-            f"an access would take {picoseconds / PICOSECONDS:.3g} s", where="memory"
-        )
+        problem = f"an access takes {picoseconds / PICOSECONDS:.3g} s; it must be 53 days or less"
+        raise DimsweepError(problem, where="memory", code="out-of-range")
     return int(picoseconds + 0.5)
 
 
@@ -145,11 +144,8 @@ def node_sizes(npus_per_node: int | None, sizes: tuple[int, ...]) -> tuple[int, 
     left = sizes[0] if npus_per_node is None else npus_per_node
     where, n = "memory.npus_per_node", math.prod(sizes)
     if not 1 <= left <= n:
-        raise DimsweepError(
-            f"{left} NPUs are to share a server, and the cluster has {n}",
-            where=where,
-            hint=f"1 to {n}",
-        )
+        problem = f"{left} NPUs share a server; it must be 1 to {n}, the NPUs of the cluster"
+        raise DimsweepError(problem, where=where, code="out-of-range")
     node = []
     for size in sizes:
         node.append(math.gcd(left, size))
@@ -330,15 +326,15 @@ class HierarchicalMemory(NodeAwareMemory):
             ("fabric_bandwidth", "from a node's fabric to its NPUs"),
         ):
             if not getattr(self, key):
-                raise DimsweepError(
-                    f"remote memory has no path {path}", where=key, hint="such as 256 GB/s"
-                )
+                problem, hint = f"remote memory has no path {path}", "such as 256 GB/s"
+                raise DimsweepError(problem, where=key, hint=hint, code="missing")
         super().__post_init__()
         if self.groups < self.switches:
             raise DimsweepError(
-                f"{self.switches} switches for {self.groups} memory groups: some have no memory",
+                f"{self.switches}; it must be 1 to {self.groups}, the number of memory groups",
                 where="switches",
-                hint=f"1 to {self.groups}",
+                hint="each switch needs a memory group",
+                code="out-of-range",
             )
 
     def pipeline(self, request: Request) -> Pipeline:

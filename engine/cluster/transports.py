@@ -66,7 +66,8 @@ class Transport(ABC):
                 object.__setattr__(self, key, _member(type(field.default), value, key))
                 continue
             if not isinstance(value, (int if isinstance(field.default, int) else (int, float))):
-                raise DimsweepError(f"{value!r} is no such number", where=key)
+                kind = "a whole number" if isinstance(field.default, int) else "a number"
+                raise DimsweepError(f"{value!r} is not {kind}", where=key, code="wrong-type")
             if not 0 <= value <= most or (value == 0 and is_above):
                 least = "above 0" if is_above else "0 or more"
                 problem = f"{value}; it must be {least}, and {most:g} at most"
@@ -120,16 +121,17 @@ TRANSPORTS: Registry[type[Transport]] = Registry("transport")
 
 
 def build_transport(chosen: Transport | str) -> Transport:
-    """A transport by its name alone, with the defaults of its keys.
+    """Return a transport by its name, with the defaults of its keys.
 
-    Raises :class:`DimsweepError` for a name that none has.
+    Raises :class:`DimsweepError` for an unknown name.
     """
     if isinstance(chosen, Transport):
         return chosen
     if chosen not in TRANSPORTS:
         raise DimsweepError(
-            f"there is no transport {chosen!r}",
+            f"unknown transport {chosen!r}",
             where="transport",
+            code="unknown-name",
             hint=suggest_names(str(chosen), TRANSPORTS),
         )
     return TRANSPORTS[chosen]()

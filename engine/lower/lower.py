@@ -87,6 +87,7 @@ def _check_acyclic(workload: Workload) -> None:
             circle = [graph[i].name for i in numbers[first:] + numbers[:first]]
             more = f" and {len(circle) - 5} more" if len(circle) > 5 else ""
             raise DimsweepError(
-                f"operators wait for one another in a circle: {', '.join(circle[:5])}{more}",
+                f"operators wait for each other in a circle: {', '.join(circle[:5])}{more}",
                 where=f"graph {number}",
+                code="invalid",
             ) from None

@@ -231,17 +231,19 @@ class Servers:
         """
         if not (memory.BROADCASTS if work.shared else memory.GATHERS):
             raise DimsweepError(
-                f"a memory of kind {kind_of(memory)!r} neither gathers what a group loads "
-                "nor reduces what it stores",
+                f"a memory of kind {kind_of(memory)!r} neither gathers the loads of a group "
+                "nor reduces its stores",
                 where="memory.kind",
-                hint="memory=hierarchical, or workload.plan.memory_collectives: false",
+                code="unsupported",
+                hint="set memory=hierarchical, or workload.plan.memory_collectives: false",
             )
         members = self._folding.members[cls].get(work.group, (cls,))
         if len(set(map(self._folding.alike, members))) > 1:
             raise DimsweepError(
-                f"members of group {work.group!r} run different graphs, or on NPUs of different "
-                "speeds, so they do not load or store together",
+                f"members of group {work.group!r} run different graphs or on NPUs of different "
+                "speeds, so they cannot load or store together",
                 where="workload",
+                code="unsupported",
             )
 
 

@@ -118,8 +118,7 @@ def _operator(name: str) -> Iterator[None]:
     try:
         yield
     except DimsweepError as error:
-        what = f"operator {name!r}: {error.problem}"
-        raise DimsweepError(what, where=error.where, hint=error.hint) from None
+        raise error.replace(problem=f"operator {name!r}: {error.problem}") from None
 
 
 class NodeNames(Sequence[str]):
@@ -403,7 +402,8 @@ class Nodes:
                 f"{self.name[node]!r}, rank {self._folding.first[other['cls']]} runs "
                 f"{self.name[int(other['node'])]!r}",
                 where="workload",
-                hint="kind, size and priority must be the same on all members",
+                hint="kind, size and priority must be equal on all members",
+                code="mismatch",
             )
         there = met["cls"][meeting == meeting[first]].tolist()
         absent = min({*list(self._members)[members]} - {*there})
@@ -411,6 +411,7 @@ class Nodes:
             f"{here} waits in {self.name[node]!r} for rank {self._folding.first[absent]}, which "
             f"never runs {what} of group {name!r}",
             where="workload",
+            code="stalled",
         )
 
     def _taken(self, n: int, issued: p.Ints) -> tuple[p.Ints, tuple[str, ...]]:
@@ -461,9 +462,8 @@ class Nodes:
         if isinstance(work, Access):
             stream, tally = 1 + self.streams(MEMORY), self.tallies("memory")
             if self._cluster.memory is None:
-                raise DimsweepError(
-                    f"operator {name!r} uses remote memory, and there is none", where="memory"
-                )
+                problem = f"operator {name!r} uses remote memory, and the cluster has none"
+                raise DimsweepError(problem, where="memory", code="missing")
             with _operator(name):
                 least, served = self._servers.access(work, cls)
             duration, service = least, p.NO_SERVICE if served is None else self.services(served)
@@ -540,12 +540,14 @@ class Nodes:
                 f"{self.name[int(self._sends['node'][i])]!r}) to ranks like rank "
                 f"{first[wanted[i, 0]]}, which receive {received[key[i]]}",
                 where="workload",
+                code="mismatch",
             )
         node, cls, _, tag, _ = self._receives[int(wrong[n:].argmax())].tolist()
         return DimsweepError(
-            f"rank {first[cls]} waits in {self.name[node]!r} (tag {tag}) for a message that nobody "
-            "sends",
+            f"rank {first[cls]} waits in {self.name[node]!r} (tag {tag}) for a message that no "
+            "rank sends",
             where="workload",
+            code="stalled",
         )
 
 

@@ -446,7 +446,8 @@ def check_bandwidth(values: ArrayLike, n_dims: int) -> Floats:
     array = np.ascontiguousarray(values, dtype=np.float64)
     _check_shape(array, n_dims, "bandwidth")
     if not (np.isfinite(array) & (array > 0)).all():
-        raise DimsweepError("a bandwidth must be more than zero and finite", where="bandwidth")
+        problem = "each bandwidth must be more than zero and finite"
+        raise DimsweepError(problem, where="bandwidth", code="out-of-range")
     return array
 
 
@@ -455,15 +456,14 @@ def check_latency(values: ArrayLike, n_dims: int) -> Longs:
     array = np.ascontiguousarray(values, dtype=np.int64)
     _check_shape(array, n_dims, "latency")
     if (array < 0).any():
-        raise DimsweepError("a latency cannot be negative", where="latency")
+        raise DimsweepError("each latency must be 0 or more", where="latency", code="out-of-range")
     return array
 
 
 def _one(array: _A) -> _A:
     if array.ndim != 1:
-        raise DimsweepError(
-            f"a program has one point, not shape {array.shape}", hint="run_batch takes many"
-        )
+        problem = f"a program has one point, not an array of shape {array.shape}"
+        raise DimsweepError(problem, hint="use run_batch for several points", code="mismatch")
     return array
 
 

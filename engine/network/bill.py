@@ -27,18 +27,15 @@ _SWITCHES = (PartKind.SWITCH, PartKind.OCS)
 
 @dataclass(frozen=True)
 class Item:
-    """A line of a bill: ``count`` of a part, or so many of a ``unit`` where it is sold by that,
-    its name in the list, what it is called and what it is like here, and the ``price`` and the
-    ``watts`` of one, where they are known.
-    """
+    """A line of a bill: a number of identical parts."""
 
     kind: str
-    part: str
-    title: str
-    like: str
-    count: float
-    price: Amount | None = None
-    watts: Amount | None = None
+    part: str  # name in the price list
+    title: str  # name in reports
+    like: str  # properties of the need, such as ports and length
+    count: float  # parts, or units of a part that is sold by ``unit``
+    price: Amount | None = None  # of one part; None: unknown
+    watts: Amount | None = None  # of one part; None: unknown
     unit: str = ""
 
     @property
@@ -48,21 +45,21 @@ class Item:
 
     @property
     def power(self) -> float:
-        """W of all of them; NaN where it is not known."""
+        """W of all of them; NaN if unknown."""
         return math.nan if self.watts is None else self.watts.value * self.count
 
 
 @dataclass(frozen=True)
 class Bill:
-    """What a network is bought as.  ``missing`` are sentences about what has no price, or cannot be
-    counted, and ``unpowered`` about what has no watts: with any of them there is no ``cost`` (USD),
-    or no ``power`` (W, ``pue`` times what the parts draw).
+    """The bill of materials of a network.
+
+    It has no ``cost`` (USD) if a price is missing, and no ``power`` (W) if a power is missing.
     """
 
     items: tuple[Item, ...]
-    missing: tuple[str, ...] = ()
-    unpowered: tuple[str, ...] = ()
-    pue: float = 1.0
+    missing: tuple[str, ...] = ()  # sentences about parts without a price or a count
+    unpowered: tuple[str, ...] = ()  # sentences about parts without watts
+    pue: float = 1.0  # power of the data centre, relative to the power of the parts
 
     @property
     def cost(self) -> float | None:
@@ -167,16 +164,16 @@ def _unpriced(need: Need, n: int, prices: PriceList) -> str:
 # --- a graph ------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=2)  # cost, watts and warnings are of the same
+@lru_cache(maxsize=2)  # cost, watts and warnings ask for the same network
 def list_needs(network: Network, cabling: tuple[Cabling | None, ...] = ()) -> Needs:
     """Return the parts that a network needs, and their counts.
 
-    A pair of links there and back is one cable for each of its lanes, and so is a link that leads
-    one way only.  Links without a medium lie on a board; but in a network that says none at all
-    they have that of their dimension in ``cabling`` (:func:`find_cabling`), if any.  A fibre has a
-    transceiver at each end, but for an optical switch, into which it goes as it is.  An NPU that
-    is cabled to a switch has a NIC; NPUs that are cabled to one another have not.  A switch without
-    a cable is a part of what it is in, unless the network says what it costs.
+    Each lane of a pair of links in opposite directions is one cable; so is each lane of a link
+    without a reverse link.  A link without a medium is on a board.  If no link has a medium, links
+    have the medium of their dimension in ``cabling`` (:func:`find_cabling`), if any.  A fibre has a
+    transceiver at each end, except at an optical switch.  An NPU with a cable to a switch has a
+    NIC; NPUs with cables to each other have none.  A switch without a cable is part of its board,
+    unless the network gives its price.
     """
     if has_media(network):
         cabling = ()
@@ -211,13 +208,11 @@ def _device_needs(
     cabled: dict[Node, Counter[float]],
     lit: dict[Node, Counter[float]],
 ) -> Iterator[Need]:
-    """A device, one in each of its planes, the adapter of an NPU that has cables, and the
-    transceivers in their ports.
-    """
+    """Yield a device for each of its planes, with its transceivers; and the NIC of a cabled NPU."""
     kind, planes = PartKind(device.kind), device.planes
     own = Need(kind, part=device.part, price=device.price, watts=device.watts)
     if kind is PartKind.SWITCH and node not in cabled and own == Need(kind):
-        return  # on a board, and so a part of what is on it, as NVLink's in a server
+        return  # part of a board, as NVLink's switches in a server
     for plane in range(planes):
         if kind in _SWITCHES:
             has = _ports_of_plane(ports.get(node, Counter()), planes, plane)
@@ -273,10 +268,10 @@ def list_dimension_needs(
 ) -> tuple[Needs, list[str]]:
     """Return the needs of one line of NPUs of a dimension, and sentences about unknown parts.
 
-    A Switch that no switch of the list is large enough for is the least fat tree of switches that
-    are: half of their ports up below the top (Al-Fares et al., SIGCOMM 2008); of several, that of
-    the cheapest parts.  A bandwidth of several ports has as many trees side by side, as planes.
-    Any other block, and every fabric, has the links that it is wired of.
+    A Switch larger than every switch of the list is the smallest fat tree of switches in the list,
+    with half of the ports leading up below the top (Al-Fares et al., SIGCOMM 2008); of several
+    trees, the cheapest.  A bandwidth of several ports needs one tree for each port, as planes.
+    Other blocks and all fabrics need the links of their wiring.
     """
     if dim.size == 1 or not cables.medium:
         return Needs(), []
@@ -297,16 +292,15 @@ def _cheapest_tree_needs(
             cost = math.inf if bill.cost is None else bill.cost
             found.append((cost, len(bill.missing), part.name, needs))
     if not found:
-        what = f"no switch with a price, of which {dim.size} NPUs of a Switch could be joined"
-        return Needs(), [f"{what} (cost.parts.NAME={{kind: switch, ports: 64, ...}} is one)"]
+        problem = f"no switch with a price can join the {dim.size} NPUs of a Switch"
+        return Needs(), [f"{problem} (cost.parts.NAME={{kind: switch, ports: 64, ...}} is one)"]
     return min(found, key=lambda each: each[:3])[3], []
 
 
 def _fat_tree_needs(
     dim: Dimension, bandwidth: float, radix: int, cables: Cabling, part: str
 ) -> Needs:
-    """Return the needs of the smallest fat trees of switches of a radix that join the NPUs of a
-    dimension, one tree for each port of an NPU.
+    """Return the needs of the smallest fat trees that join a dimension: one for each NPU port.
 
     Half of a switch's ports lead down, and at the top all of them.  Needs a radix of 4, or enough
     ports for all.
@@ -336,7 +330,7 @@ def _fat_tree_needs(
 
 
 def _wired_needs(dim: Dimension, fabric: Fabric, cables: Cabling, prices: PriceList) -> Needs:
-    """The links of a line, as wide as its bandwidth needs of the list's fastest ports."""
+    """Return the needs of a line's links, with as many lanes as its bandwidth needs."""
     each = dim.bandwidth / fabric.links(dim)
     limits = prices.parts_of_kind(PartKind.SWITCH)
     limits += prices.parts_of_kind(PartKind.TRANSCEIVER) if cables.medium == FIBRE else []

@@ -113,10 +113,10 @@ def _access_error(verb: str, path: Path, error: OSError | ValueError) -> Dimswee
 
 
 def write_network(network: Network, path: str | Path) -> None:
-    """Writes a network so that :func:`read_network` reads the same, as node-link JSON (``.json``)
-    or GraphML (``.graphml``, ``.xml``).
+    """Write a network as node-link JSON (``.json``) or GraphML (``.graphml``, ``.xml``).
 
-    Raises :class:`DimsweepError` for another ending, and for a file that cannot be written.
+    :func:`read_network` reads an equal network.  Raises :class:`DimsweepError` for another ending,
+    and for a file that cannot be written.
     """
     import networkx as nx
 
@@ -126,7 +126,7 @@ def write_network(network: Network, path: str | Path) -> None:
     for node, device in network.devices.items():
         known = _written(device, _DEVICE_PARSERS)
         if isinstance(node, int):
-            known["npu"] = node  # which says what kind it is of
+            known["npu"] = node  # implies the kind
             del known["kind"]
         graph.add_node(node_name(node), **known)
     for link in network.links:
@@ -156,7 +156,7 @@ def _read_json(content: bytes) -> _Read:
     shared: dict[str, _Data] = {}
 
     def edge(read: dict[str, Any]) -> dict[str, Any] | _Edge:
-        """What has both ends is an edge as soon as it is read: a million dicts would be slow."""
+        """Turn an object with both ends into an edge while reading: a million dicts are slow."""
         if "id" in read or "source" not in read or "target" not in read:
             return read
         source, target = _id(read, "source"), _id(read, "target")
@@ -172,7 +172,7 @@ def _read_json(content: bytes) -> _Read:
     nodes = [(_id(node, "id"), node) for node in _objects(data, "nodes")]
     edges = _objects(data, "edges" if "edges" in data else "links")
     for each in edges:
-        if isinstance(each, dict):  # it has one end only, or an id, which no link has
+        if isinstance(each, dict):  # only one end, or an id: not a link
             _of_link(each, f"[{_id(each, 'source')} -> {_id(each, 'target')}]")
     return data.get("directed", False), nodes, edges
 
@@ -280,8 +280,9 @@ def _end(element: ElementTree.Element, key: str) -> str:
 
 
 class _Attributes:
-    """Those of nodes or of edges: what their ``<data>`` say, and the file's defaults for those that
-    they do not have.  The same texts of the same keys are read once, and share what they say.
+    """Attributes of nodes or edges: their ``<data>``, and the file's defaults for missing ones.
+
+    Elements with equal data share one dictionary, which is read once.
     """
 
     def __init__(self, keys: Mapping[str, _Key], owner: str, tag: str) -> None:
@@ -323,7 +324,7 @@ def _graph(
     for node, data in nodes:
         known = {name: value for name, value in data.items() if name in _DEVICE_PARSERS}
         graph.add_node(names[node], **_parsed(known, _DEVICE_PARSERS, f"[{node}]"))
-    made: dict[int, dict[str, Any]] = {}  # by what is shared
+    made: dict[int, dict[str, Any]] = {}  # by the id of the shared attributes
     links = []
     for source, target, data in edges:
         if id(data) not in made:

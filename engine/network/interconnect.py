@@ -121,13 +121,14 @@ def _sum(loads: Sequence[Load]) -> Counter[tuple[Node, Node]]:
 
 @dataclass(frozen=True)
 class ReductionTree:
-    """``leaves``: the switch below which each member lies, and the members there.  If there are
-    several, ``lanes`` are the links of each leaf to the ``top`` that joins them, as nodes; each
-    takes an equal part of the bytes, and lanes at one place are for the same part.
-    """
+    """A tree of switches that reduce the bytes of a group."""
 
+    #: Members below each leaf switch.
     leaves: Mapping[str, tuple[int, ...]]
+    #: Links of each leaf to ``top``, as nodes; empty with one leaf.  Each lane takes an equal part
+    #: of the bytes; lanes at equal positions take the same part.
     lanes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Switch that joins the leaves.
     top: str = ""
 
     @property

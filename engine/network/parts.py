@@ -45,16 +45,12 @@ LEVELS = {
 
 @dataclass(frozen=True)
 class Amount:
-    """The price (USD) or power (W) of one part, with its ``date`` (``2025``, ``2025-03``) and
-    ``source``.
-
-    ``level`` is one of :data:`LEVELS`.
-    """
+    """The price (USD) or power (W) of one part, with its source."""
 
     value: float
-    date: str = ""
+    date: str = ""  # such as 2025 or 2025-03
     source: str = ""
-    level: str = ""
+    level: str = ""  # one of LEVELS
 
 
 @dataclass(frozen=True)
@@ -178,8 +174,7 @@ class PriceList:
         return [part for part in self.parts if part.kind is kind]
 
     def find(self, need: Need) -> tuple[Part, int] | None:
-        """Return the cheapest part that meets ``need``, and the number of pieces; None if there is
-        none.
+        """Return the cheapest part that meets ``need``, and the number of pieces; or None.
 
         Only parts with a price count.  If the network names a part, only that part counts.
         """

@@ -256,8 +256,9 @@ class Spread:
         return csr_array((lanes, (tail, head)), shape=(self._n_nodes, self._n_nodes))
 
     def seconds(self, senders: ArrayLike, targets: ArrayLike) -> Floats:
-        """How long each link is busy (links,) if each sender sends a byte to its target, all of
-        them ends.
+        """Return each link's busy time, shape (links,), if each sender sends its target a byte.
+
+        Senders and targets must be ends of the network.
         """
         tail, head, lanes, bandwidth = self._wiring
         one, other = self._row[np.asarray(senders)], self._row[np.asarray(targets)]

@@ -177,9 +177,7 @@ def check_count(name: str, value: int) -> None:
 
 
 def check_divides(name: str, value: int, n: int, what: str, hint: str = "") -> None:
-    """Raise :class:`DimsweepError` unless ``value`` divides ``n``; by default, hint at another
-    ``n``.
-    """
+    """Raise :class:`DimsweepError` unless ``value`` divides ``n``; by default, suggest an ``n``."""
     check_count(name, value)
     if n % value:
         raise DimsweepError(

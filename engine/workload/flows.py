@@ -45,8 +45,9 @@ def flows_workload(flows: Sequence[ListedFlow], sizes: Sequence[int], name: str)
     n = math.prod(sizes)
     for flow in flows:
         if (strange := max(flow.source, flow.target)) >= n:
-            what = f"there is no host {strange} on {n:,} NPUs"
-            raise DimsweepError(what, where=flow.where, hint="topology.shape with as many NPUs")
+            problem = f"host {strange}; it must be 0 to {n - 1:,}"
+            hint = "give a topology.shape with more NPUs"
+            raise DimsweepError(problem, where=flow.where, hint=hint, code="out-of-range")
         _check_ends(flow, flows)
     ranks = [_Rank() for _ in range(n)]
     for number, flow in enumerate(flows):
@@ -64,9 +65,10 @@ def _check_ends(flow: ListedFlow, flows: Sequence[ListedFlow]) -> None:
     for before in flow.after:
         if flow.source not in flows[before][:2]:
             raise DimsweepError(
-                f"it starts at host {flow.source}, after a flow from {flows[before].source} to "
+                f"a flow from host {flow.source} waits for a flow from {flows[before].source} to "
                 f"{flows[before].target}",
                 where=flow.where,
+                code="conflict",
                 hint="a flow can wait for flows that its own source sends or receives",
             )
 
@@ -78,8 +80,8 @@ def _in_order(flows: Sequence[ListedFlow]) -> list[int]:
         after = [number for number in TopologicalSorter(waits).static_order() if number in waits]
     except CycleError as error:
         circle = error.args[1]
-        what = f"{len(circle) - 1} flows wait for one another in a circle"
-        raise DimsweepError(what, where=flows[min(circle)].where) from None
+        problem = f"{len(circle) - 1} flows wait for each other in a circle"
+        raise DimsweepError(problem, where=flows[min(circle)].where, code="invalid") from None
     timed = [number for number in range(len(flows)) if number not in waits]
     return sorted(timed, key=lambda number: flows[number].start) + after
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.errors import DimsweepError, suggest_names
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.settings import check_settings
 from dimsweep.engine.topology.coordinates import (
@@ -384,7 +384,8 @@ class Workload:
     def check(self, sizes: tuple[int, ...]) -> None:
         """Raise :class:`DimsweepError` unless the workload fits a network of these sizes."""
         if not self.graphs:
-            raise DimsweepError("a workload needs an operator graph", where="graphs")
+            problem = "a workload needs at least one operator graph"
+            raise DimsweepError(problem, where="graphs", code="missing")
         for name, group in self.groups.items():
             _check_group(name, group, sizes)
         for graph in self.graphs:
@@ -405,52 +406,59 @@ class Workload:
         n = math.prod(sizes)
         if self.graph_of_rank.shape != (n,):
             raise DimsweepError(
-                f"{len(self.graph_of_rank)} ranks are given a graph, the cluster has {n} NPUs",
+                f"{len(self.graph_of_rank)} ranks for the {n} NPUs of the cluster",
                 where="graph_of_rank",
+                code="mismatch",
             )
         outside = (self.graph_of_rank < 0) | (self.graph_of_rank >= len(self.graphs))
         if outside.any():
             rank = int(outside.argmax())
             raise DimsweepError(
-                f"rank {rank} is to run graph {self.graph_of_rank[rank]}, "
-                f"but there are {len(self.graphs)}",
+                f"rank {rank} runs graph {self.graph_of_rank[rank]}; it must be 0 to "
+                f"{len(self.graphs) - 1}",
                 where="graph_of_rank",
+                code="out-of-range",
             )
 
     def _check_stages(self) -> None:
         where = "stages"
         if self.graph_of_rank is not None:
-            raise DimsweepError("give stages or graph_of_rank, not both", where=where)
+            problem = "give stages or graph_of_rank, not both"
+            raise DimsweepError(problem, where=where, code="conflict")
         if self.stages not in self.groups:
-            raise DimsweepError(f"unknown group {self.stages!r}", where=where)
+            hint = suggest_names(str(self.stages), self.groups)
+            problem = f"unknown group {self.stages!r}"
+            raise DimsweepError(problem, where=where, hint=hint, code="unknown-name")
         n_members = self.groups[self.stages].n_members
         if n_members != len(self.graphs):
             raise DimsweepError(
                 f"{len(self.graphs)} graphs for the {n_members} members of {self.stages!r}",
                 where=where,
+                code="mismatch",
             )
 
 
 def _check_after(stamp: Stamp, place: int, after: Iterable[int], n: int) -> None:
     for index in after:
         if not 0 <= index < n:
-            what = "it waits for an operator that does not exist"
-            raise DimsweepError(what, where=f"operator {stamp.name(place)!r}")
+            problem = f"it waits for operator number {index}; the numbers are 0 to {n - 1}"
+            where = f"operator {stamp.name(place)!r}"
+            raise DimsweepError(problem, where=where, code="out-of-range")
 
 
 def _check_group(name: str, group: Group, sizes: tuple[int, ...]) -> None:
     where = f"group {name!r}"
     if len(group.sizes) != len(sizes) or len(group.strides) != len(sizes):
-        raise DimsweepError(
-            f"it has {len(group.sizes)} dimensions, the topology {len(sizes)}", where=where
-        )
+        problem = f"it has {len(group.sizes)} dimensions, the topology {len(sizes)}"
+        raise DimsweepError(problem, where=where, code="mismatch")
     for d, (p, stride, n) in enumerate(zip(group.sizes, group.strides, sizes, strict=True)):
         if p < 1 or stride < 1 or n % (p * stride):
             fits = [q for q in range(1, n // max(stride, 1) + 1) if n % (q * max(stride, 1)) == 0]
             raise DimsweepError(
                 f"{p} members with stride {stride} do not tile dimension {d} of {n} NPUs",
                 where=where,
-                hint=f"sizes that do: {', '.join(map(str, fits)) or 'none at this stride'}",
+                hint=f"possible sizes: {', '.join(map(str, fits)) or 'none at this stride'}",
+                code="mismatch",
             )
 
 
@@ -459,28 +467,31 @@ def _check_work(name: str, work: Work, groups: dict[str, Group], sizes: tuple[in
     over = work.group if isinstance(work, (Access, Collective)) else ""
     if over not in groups and (over or isinstance(work, Collective)):
         known = ", ".join(sorted(groups)) or "none"
-        raise DimsweepError(f"unknown group {over!r}", where=where, hint=f"groups: {known}")
+        problem, hint = f"unknown group {over!r}", f"groups: {known}"
+        raise DimsweepError(problem, where=where, hint=hint, code="unknown-name")
     if isinstance(work, (Access, Collective, Send)) and not 0 <= work.n_bytes < 2**63:
-        raise DimsweepError(f"{work.n_bytes} bytes is no message size", where=where)
+        problem = f"{work.n_bytes} bytes; it must be 0 or more and less than 2^63"
+        raise DimsweepError(problem, where=where, code="out-of-range")
     if isinstance(work, Compute) and not (
         0 <= work.flops < math.inf
         and 0 <= work.n_bytes < math.inf
         and 0 <= (work.duration or 0) <= MAX_PICOSECONDS
         and isinstance(work.duration, (int, np.integer, type(None)))
     ):
-        raise DimsweepError(f"{work} is no amount of work", where=where)
-    if isinstance(work, Compute) and work.on_host and work.duration is None:
-        raise DimsweepError(
-            "work of the host without a duration", where=where, hint="Compute(duration=picoseconds)"
+        problem = (
+            f"{work}; flops and bytes must be finite and 0 or more, a duration whole picoseconds"
         )
+        raise DimsweepError(problem, where=where, code="out-of-range")
+    if isinstance(work, Compute) and work.on_host and work.duration is None:
+        problem, hint = "work of the host without a duration", "Compute(duration=picoseconds)"
+        raise DimsweepError(problem, where=where, hint=hint, code="missing")
     if isinstance(work, (Send, Receive)):
         if len(work.offset) != len(sizes):
-            raise DimsweepError(
-                f"an offset of {len(work.offset)} coordinates on {len(sizes)} dimensions",
-                where=where,
-            )
+            problem = f"an offset of {len(work.offset)} coordinates on {len(sizes)} dimensions"
+            raise DimsweepError(problem, where=where, code="mismatch")
         if all(o % n == 0 for o, n in zip(work.offset, sizes, strict=True)):
-            raise DimsweepError("it sends to, or receives from, itself", where=where)
+            problem = "a rank sends to, or receives from, itself"
+            raise DimsweepError(problem, where=where, hint="give an offset", code="invalid")
 
 
 # --- ranks of a workload --------------------------------------------------------------------------

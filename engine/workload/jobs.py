@@ -66,7 +66,7 @@ def together(jobs: Mapping[str, Job]) -> Jobs:
     the outermost dimension.
     """
     if not jobs:
-        raise DimsweepError("there is no job", where="jobs")
+        raise DimsweepError("no job is given", where="jobs", code="missing")
     names = list(jobs)
     first = jobs[names[0]].topology
     n = sum(job.topology.sizes[-1] for job in jobs.values())
@@ -97,18 +97,20 @@ def together(jobs: Mapping[str, Job]) -> Jobs:
 def _check(name: str, topology: Topology, first: Topology, start: int, n: int) -> None:
     """Check that the groups of a job tile the combined topology."""
     size = topology.sizes[-1]
-    what, hint = "", f"such as {first.name}"
+    problem, hint = "", f"such as {first.name}"
     if topology.dims[:-1] != first.dims[:-1] or topology.dims[-1] != replace(
         first.dims[-1], size=size
     ):
-        what = f"{topology.name} differs from {first.name} in more than its outermost size"
+        problem = f"{topology.name} differs from {first.name} in more than its outermost size"
     elif topology.dims[-1].block != Switch():
-        what, hint = f"a part of {topology.dims[-1].name} is no such dimension", "a Switch"
+        name_of_dim = topology.dims[-1].name
+        problem = f"a part of {name_of_dim} is not a {name_of_dim.partition('(')[0]}"
+        hint = "use a Switch as the outermost dimension"
     elif start % size or n % size:
-        what = f"{size} in the outermost dimension behind {start}, of {n} in all"
-        hint = "each size must divide those before it, and all of them together"
-    if what:
-        raise DimsweepError(what, where=f"job {name!r}", hint=hint)
+        problem = f"size {size} in the outermost dimension, after {start} of {n}"
+        hint = "each size must divide the sum of the sizes before it, and the sum of all sizes"
+    if problem:
+        raise DimsweepError(problem, where=f"job {name!r}", hint=hint, code="mismatch")
 
 
 def _check_messages(name: str, workload: Workload, sizes: tuple[int, ...]) -> None:
@@ -124,9 +126,10 @@ def _check_messages(name: str, workload: Workload, sizes: tuple[int, ...]) -> No
                 there = here + operator.work.offset[-1]
                 if len(there) and not 0 <= there.min() <= there.max() < sizes[-1]:
                     raise DimsweepError(
-                        f"{operator.name!r} passes round the outermost dimension",
+                        f"the offset of {operator.name!r} wraps around the outermost dimension",
                         where=f"job {name!r}",
-                        hint="an offset that leads straight to its rank, such as -3 for +1 of 4",
+                        hint="give an offset without wrapping, such as -3 instead of +1 of 4",
+                        code="unsupported",
                     )
 
 
@@ -138,9 +141,8 @@ def _fullest(jobs: Mapping[str, Job]) -> Footprint | None:
 def _in_order(jobs: Mapping[str, Job]) -> bool:
     found = {job.workload.in_order for job in jobs.values()}
     if len(found) > 1:
-        raise DimsweepError(
-            "some jobs replay traces in their order, and others do not", where="jobs"
-        )
+        problem = "either all jobs must replay traces in their order, or none"
+        raise DimsweepError(problem, where="jobs", code="conflict")
     return found.pop()
 
 

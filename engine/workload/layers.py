@@ -158,8 +158,9 @@ class TransformerSlice:
         check_settings(self)
         if self.hidden % self.tensor:
             raise DimsweepError(
-                f"a hidden size of {self.hidden} does not divide by tensor degree {self.tensor}",
+                f"a tensor degree of {self.tensor} does not divide the hidden size {self.hidden}",
                 where="tensor",
+                code="mismatch",
             )
 
     @property
@@ -246,7 +247,7 @@ class Convolution:
 def data_parallel(convolutions: Sequence[Convolution], bytes_per_value: int) -> list[Layer]:
     """Return layers whose gradients are all-reduced over ``data`` once, after the backward pass."""
     if not convolutions:
-        raise DimsweepError("a network without layers", where="layers")
+        raise DimsweepError("a network without layers", where="layers", code="missing")
     n_bytes = bytes_per_value * sum(convolution.weights for convolution in convolutions)
     all_reduce = Communication(CollectiveKind.ALL_REDUCE, n_bytes, "data")
     return [

@@ -47,9 +47,8 @@ def place(
     """
     for name in axes:
         if known is not None and name not in known:
-            raise DimsweepError(
-                f"{name!r} is no axis of a plan", where=name, hint=suggest_names(name, known)
-            )
+            problem, hint = f"unknown axis {name!r} of a plan", suggest_names(name, known)
+            raise DimsweepError(problem, where=name, hint=hint, code="unknown-name")
     taken = [1] * len(sizes)
     groups = {}
     for name, axis in _with_rest(axes, sizes):
@@ -79,7 +78,8 @@ def join(groups: Sequence[Group]) -> Group:
         stride, size = parts[0] if parts else (groups[0].strides[d], 1)
         for step, more in parts[1:]:
             if step != stride * size:
-                raise DimsweepError(f"another axis lies between them in dimension {d}")
+                problem = f"another axis is between them in dimension {d}"
+                raise DimsweepError(problem, code="conflict")
             size *= more
         sizes.append(size)
         strides.append(stride)
@@ -118,11 +118,12 @@ def _split(axis: _Axis, room: list[int]) -> list[int]:
         return _innermost(axis, room)
     if not isinstance(axis, (list, tuple)) or not all(map(_is_whole, axis)):
         raise DimsweepError(
-            f"{axis!r} is no degree",
+            f"{axis!r} is not a degree",
             hint=f"a whole number, one for each dimension, or {REST!r}",
+            code="wrong-type",
         )
     if len(axis) != len(room):
-        raise DimsweepError(f"{len(axis)} sizes for {len(room)} dimensions")
+        raise DimsweepError(f"{len(axis)} sizes for {len(room)} dimensions", code="mismatch")
     for d, (p, r) in enumerate(zip(axis, room, strict=True)):
         if p < 1 or r % p:
             raise InfeasibleError(
@@ -137,7 +138,7 @@ def _is_whole(value: object) -> TypeGuard[int]:
 
 def _innermost(degree: int, room: list[int]) -> list[int]:
     if degree < 1:
-        raise DimsweepError(f"a degree of {degree}; it must be 1 or more")
+        raise DimsweepError(f"{degree}; it must be 1 or more", code="out-of-range")
     split, left = [], degree
     for r in room:
         split.append(math.gcd(left, r))

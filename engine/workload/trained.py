@@ -40,22 +40,22 @@ class TrainedLayer:
     def __post_init__(self) -> None:
         shape = self.weight.shape
         if len(shape) not in (2, 4) or 0 in shape:
-            raise DimsweepError(
-                f"a weight of shape {shape}", where=self.name, hint="(out, in) or (out, in, h, w)"
-            )
+            problem = f"a weight of shape {shape}; it must be (out, in) or (out, in, h, w)"
+            raise DimsweepError(problem, where=self.name, code="mismatch")
         if self.bias.shape != shape[:1]:
-            raise DimsweepError(
-                f"a bias of shape {self.bias.shape}, not {shape[:1]}", where=self.name
-            )
+            problem = f"a bias of shape {self.bias.shape}; it must be {shape[:1]}"
+            raise DimsweepError(problem, where=self.name, code="mismatch")
         for values in (self.weight, self.bias):
             if not (np.abs(values) <= LARGEST).all():
-                what = "a weight or bias is not finite, or too large"
-                raise DimsweepError(what, where=self.name, hint=f"at most {LARGEST:g}")
+                problem = f"weights and biases must be finite and at most {LARGEST:g}"
+                raise DimsweepError(problem, where=self.name, code="out-of-range")
         if self.activation not in ACTIVATIONS:
+            problem = f"unknown activation {self.activation!r}"
             hint = suggest_names(self.activation, ACTIVATIONS)
-            raise DimsweepError(f"{self.activation!r} is no activation", where=self.name, hint=hint)
+            raise DimsweepError(problem, where=self.name, hint=hint, code="unknown-name")
         if self.stride < 1 or self.padding < 0 or self.pool < 1:
-            raise DimsweepError("stride and pool are 1 or more, padding 0 or more", where=self.name)
+            problem = "stride and pool must be 1 or more, padding 0 or more"
+            raise DimsweepError(problem, where=self.name, code="out-of-range")
 
     @property
     def is_convolution(self) -> bool:
@@ -79,11 +79,12 @@ class TrainedNetwork:
 
     def __post_init__(self) -> None:
         if not self.layers:
-            raise DimsweepError("a network without layers", where=self.name)
+            raise DimsweepError("a network without layers", where=self.name, code="missing")
         if len(self.input_shape) not in (1, 3) or min(self.input_shape) < 1:
             raise DimsweepError(
                 f"an input of shape {self.input_shape}",
                 where=self.name,
+                code="mismatch",
                 hint="(features,) or (channels, height, width)",
             )
         _ = self.shapes
@@ -161,17 +162,17 @@ class TrainedNetwork:
                     sums = self.patches(number, values) @ weight.T + layer.bias
                     values = self.finish(number, sums)
             except FloatingPointError as error:
-                what = "its outputs are larger than any number"
-                raise DimsweepError(what, where=layer.name, hint="scale the samples") from error
+                problem, hint = "its outputs overflow", "scale the samples down"
+                where = layer.name
+                raise DimsweepError(problem, where=where, hint=hint, code="invalid") from error
         return values.reshape(len(values), -1)
 
     def shaped(self, inputs: Values) -> Values:
         """Return samples in the shape of the input; raise :class:`DimsweepError` if impossible."""
         size = int(np.prod(self.input_shape))
         if inputs.ndim < 2 or int(np.prod(inputs.shape[1:])) != size:
-            raise DimsweepError(
-                f"samples of shape {inputs.shape[1:]}, not {self.input_shape}", where=self.name
-            )
+            problem = f"samples of shape {inputs.shape[1:]}; it must be {self.input_shape}"
+            raise DimsweepError(problem, where=self.name, code="mismatch")
         return np.asarray(inputs, dtype=float).reshape(len(inputs), *self.input_shape)
 
     def accuracy(self, inputs: Values, labels: Sequence[int] | NDArray[np.int64]) -> float:
@@ -192,15 +193,17 @@ def _shape_after(layer: TrainedLayer, shape: Sequence[int]) -> tuple[int, ...]:
     n_in = layer.weight.shape[1]
     if layer.is_convolution:
         if len(shape) != 3 or shape[0] != n_in:
-            what = f"it convolves {n_in} channels, and gets {tuple(shape)}"
-            raise DimsweepError(what, where=layer.name)
+            problem = f"inputs of shape {tuple(shape)}; it needs {n_in} channels"
+            raise DimsweepError(problem, where=layer.name, code="mismatch")
         rows, columns = (n // layer.pool for n in _convolved(layer, shape))
         if min(rows, columns) < 1:
-            raise DimsweepError(f"nothing is left of inputs of {tuple(shape)}", where=layer.name)
+            problem = f"inputs of shape {tuple(shape)} are smaller than its kernel or pool"
+            raise DimsweepError(problem, where=layer.name, code="mismatch")
         return (len(layer.weight), rows, columns)
     if int(np.prod(shape)) != n_in:
-        what = f"it takes {n_in} values, and gets {' x '.join(map(str, shape))}"
-        raise DimsweepError(what, where=layer.name)
+        problem = f"inputs of {' x '.join(map(str, shape))} values; it needs {n_in}"
+        raise DimsweepError(problem, where=layer.name, code="mismatch")
     if layer.pool != 1:
-        raise DimsweepError("only what a convolution makes is pooled", where=layer.name)
+        problem = "only the output of a convolution can be pooled"
+        raise DimsweepError(problem, where=layer.name, code="conflict")
     return (len(layer.weight),)

@@ -2,7 +2,7 @@
 
 from dimsweep.engine.network.generators.atop import Atop, Between, Within
 from dimsweep.engine.network.generators.clos import FatTree, Hpn, NvlRacks, RailOnly, Roft
-from dimsweep.engine.network.generators.generator import Generator, fold
+from dimsweep.engine.network.generators.generator import Generator, build_folded_clos
 from dimsweep.engine.network.generators.lattices import HammingMesh, OcsTorus
 from dimsweep.engine.network.generators.low_diameter import (
     DragonflyNetwork,
@@ -36,7 +36,7 @@ __all__ = [
     "Wires",
     "Within",
     "ZCube",
-    "fold",
+    "build_folded_clos",
     "register",
 ]
 

@@ -12,40 +12,37 @@ from dimsweep.engine.topology.blocks import Node
 
 @dataclass(frozen=True, kw_only=True)
 class Between:
-    """The connection of two layers: ``blocks`` of each (H), ``links`` of each node of the lower one
-    (E; none: to all of the block), and their ``width`` in ports (B).
-    """
+    """The connection of two layers."""
 
     lower: int
     upper: int
-    blocks: tuple[int, int]
-    links: int | None = None
-    width: int = 1
+    blocks: tuple[int, int]  # numbers of blocks of the lower and the upper layer (H)
+    links: int | None = None  # of each lower node (E); None: to all nodes of the block
+    width: int = 1  # ports of a link (B)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Within:
-    """The connections within a layer: the ``sizes`` of its dimensions (S; D is how many there are),
-    and how many a node has in each (``outward``, P).  Node X leads, in dimension t and for
-    m = 1 .. P, to (a[t][0] m + sum of a[t][r] X_r + c[t]) mod S (A and C).  ``width`` in ports
-    (B).
+    """The connections within a layer of D dimensions.
+
+    In dimension t, node X is joined to (a[t][0] m + sum of a[t][r] X_r + c[t]) mod S, m = 1 .. P.
     """
 
     layer: int
-    sizes: tuple[int, ...]
-    outward: tuple[int, ...]
-    a: tuple[tuple[int, ...], ...]
-    c: tuple[int, ...]
-    width: int = 1
+    sizes: tuple[int, ...]  # of the dimensions (S)
+    outward: tuple[int, ...]  # links of a node in each dimension (P)
+    a: tuple[tuple[int, ...], ...]  # factors (A)
+    c: tuple[int, ...]  # offsets (C)
+    width: int = 1  # ports of a link (B)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Atop(Generator):
-    """Algorithms 1 and 2 of ATOP (Yan et al., SIGCOMM 2025): ``layers`` are the NPUs and the
-    switches of each layer (N), ``between`` their connections, ``within`` those inside of a layer.
+    """A network from algorithms 1 and 2 of ATOP (Yan et al., SIGCOMM 2025).
 
-    Block k of the lower layer is joined to block k mod H of the upper one, node k of it to nodes
-    (E k + m) mod size of that, m = 0 .. E - 1.  ``bandwidth`` is of a port of width 1.
+    ``layers`` counts the NPUs and the switches of each layer (N).  Block k of the lower layer is
+    joined to block k mod H of the upper layer: its node k to nodes (E k + m) mod size for
+    m = 0 .. E - 1.  ``bandwidth`` is the bandwidth of a port of width 1.
     """
 
     kind: ClassVar[str] = "atop"
@@ -71,7 +68,7 @@ class Atop(Generator):
                 raise error.with_prefix(f"between[{i}]") from None
         for i, inside in enumerate(self.within):
             try:
-                _inside(wires, nodes, inside)
+                _join_within(wires, nodes, inside)
             except DimsweepError as error:
                 raise error.with_prefix(f"within[{i}]") from None
 
@@ -99,7 +96,7 @@ def _join(wires: Wires, nodes: list[list[Node]], by: Between) -> None:
             wires.cable(node, to, medium, length, by.width)  # type: ignore[arg-type]
 
 
-def _inside(wires: Wires, nodes: list[list[Node]], by: Within) -> None:
+def _join_within(wires: Wires, nodes: list[list[Node]], by: Within) -> None:
     if not 0 <= by.layer < len(nodes):
         problem = f"layer {by.layer}; it must be 0 to {len(nodes) - 1}"
         raise DimsweepError(problem, where="layer", code="out-of-range")

@@ -3,7 +3,13 @@
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from dimsweep.engine.network.generators.generator import LAYER, RAIL, Generator, along_rails, fold
+from dimsweep.engine.network.generators.generator import (
+    LAYER,
+    RAIL,
+    Generator,
+    build_folded_clos,
+    order_by_rails,
+)
 from dimsweep.engine.network.wires import Wires, check_count, check_divides
 from dimsweep.engine.topology.blocks import Node
 from dimsweep.engine.units import BANDWIDTH
@@ -11,9 +17,11 @@ from dimsweep.engine.units import BANDWIDTH
 
 @dataclass(frozen=True, kw_only=True)
 class FatTree(Generator):
-    """``npus`` under one to three tiers of switches of ``radix`` ports (Al-Fares et al., SIGCOMM
-    2008); each tier below the top has ``oversubscription`` times as many ports down as up, one
-    number for each of them.  With several ``rails`` a leaf has NPUs of one rail each.
+    """A fat tree of one to three tiers of switches (Al-Fares et al., SIGCOMM 2008).
+
+    Each switch has ``radix`` ports.  Each tier below the top has ``oversubscription`` times as many
+    ports down as up, one number for each tier.  With several ``rails``, the NPUs of a leaf belong
+    to one rail.
     """
 
     kind: ClassVar[str] = "fat_tree"
@@ -27,19 +35,17 @@ class FatTree(Generator):
         npus = wires.npus(self.npus)
         check_divides("rails", self.rails, self.npus, "NPUs")
         if self.rails == 1:
-            fold(wires, list(npus), self.radix, self.oversubscription, "tree", LAYER)
+            build_folded_clos(wires, list(npus), self.radix, self.oversubscription, "tree", LAYER)
             return
-        # As many servers as a leaf has ports down are a group, with a leaf for each rail.
+        # A group has one server for each port down of a leaf, and one leaf for each rail.
         down = round(self.radix * self.oversubscription[0] / (1 + self.oversubscription[0]))
-        order = along_rails(npus, down * self.rails, self.rails)
-        fold(wires, order, self.radix, self.oversubscription, "rails", RAIL)
+        order = order_by_rails(npus, down * self.rails, self.rails)
+        build_folded_clos(wires, order, self.radix, self.oversubscription, "rails", RAIL)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Roft(FatTree):
-    """A rail-optimised fat tree: one of several ``rails`` (NVIDIA, DGX SuperPOD reference
-    architecture, 2023).
-    """
+    """A rail-optimised fat tree (NVIDIA, DGX SuperPOD reference architecture, 2023)."""
 
     kind: ClassVar[str] = "roft"
 
@@ -48,9 +54,10 @@ class Roft(FatTree):
 
 @dataclass(frozen=True, kw_only=True)
 class RailOnly(Generator):
-    """A fat tree of its own for each of ``rails``, and none between them: other rails are reached
-    by way of the servers (Wang et al., Rail-only, arXiv:2307.12169).  ``spread`` out, each link up
-    of a leaf leads to a spine of its own, also where fewer spines have ports enough.
+    """A separate fat tree for each rail (Wang et al., Rail-only, arXiv:2307.12169).
+
+    Messages between rails go through the servers.  With ``spread``, each link up of a leaf leads to
+    a different spine, even if fewer spines would have enough ports.
     """
 
     kind: ClassVar[str] = "rail_only"
@@ -68,16 +75,15 @@ class RailOnly(Generator):
         for rail in range(self.rails):
             own: list[Node] = list(npus[rail :: self.rails])
             over, name = self.oversubscription, f"rail {rail}"
-            fold(wires, own, self.radix, over, name, RAIL, spread=self.spread)
+            build_folded_clos(wires, own, self.radix, over, name, RAIL, spread=self.spread)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hpn(Generator):
-    """Each NPU has two ports, to leaves in two planes that meet nowhere else (Qian et al., Alibaba
-    HPN, SIGCOMM 2024).
+    """Alibaba's HPN: two separate planes, with a port of each NPU (Qian et al., SIGCOMM 2024).
 
-    Half of a leaf's ``radix`` leads down, along ``rails``, so that ``radix / 2 * rails`` NPUs are a
-    segment; the other half leads up, two ports a cable, to a spine of the plane.
+    Half of a leaf's ``radix`` leads down, along ``rails``, so ``radix / 2 * rails`` NPUs form a
+    segment.  The other half leads up to the spines of the plane, two ports for each cable.
     """
 
     kind: ClassVar[str] = "hpn"
@@ -88,18 +94,19 @@ class Hpn(Generator):
 
     def lay(self, wires: Wires) -> None:
         npus = wires.npus(self.npus)
-        order = along_rails(npus, self.radix // 2 * self.rails, self.rails)
+        order = order_by_rails(npus, self.radix // 2 * self.rails, self.rails)
         for plane in range(2):
             name = f"plane {plane}"
-            fold(wires, order, self.radix, (1.0,), name, RAIL, wide=2)
+            build_folded_clos(wires, order, self.radix, (1.0,), name, RAIL, wide=2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class NvlRacks(Generator):
-    """``racks`` of ``rack`` NPUs, each with a link to each of ``trays`` NVLink switches, which have
-    ``scale_up`` bytes/s for each NPU together (NVIDIA, GB200 NVL72: 18 switches, 900 GB/s one way);
-    between racks, a fat tree of switches of ``radix`` ports, NPUs of the same place next to each
-    other.
+    """NVLink racks, joined by a fat tree (NVIDIA, GB200 NVL72: 18 switches, 900 GB/s one way).
+
+    Each of the ``rack`` NPUs of a rack has a link to each of its ``trays`` NVLink switches, with
+    ``scale_up`` bytes/s in total.  NPUs at equal positions of the racks are next to each other in
+    the fat tree, whose switches have ``radix`` ports.
     """
 
     kind: ClassVar[str] = "nvl_racks"
@@ -122,5 +129,5 @@ class NvlRacks(Generator):
                     each = self.scale_up / self.trays
                     wires.cable(npu, switch, bandwidth=each, latency=self.nvlink_latency)
         if self.racks > 1:
-            order = along_rails(npus, len(npus), self.rack)
-            fold(wires, order, self.radix, self.oversubscription, "rails", RAIL)
+            order = order_by_rails(npus, len(npus), self.rack)
+            build_folded_clos(wires, order, self.radix, self.oversubscription, "rails", RAIL)

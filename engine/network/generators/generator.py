@@ -17,35 +17,25 @@ NEAR, RAIL, LAYER, FAR = 3.0, 15.0, 30.0, 50.0  # metres of cables, as ATOP (SIG
 
 @dataclass(frozen=True, kw_only=True)
 class Generator(ABC):
-    """A network from a few numbers: a subclass, and a line of registration.
-
-    ``bandwidth`` is that of a port (bytes/s, one way), ``latency`` that of a cable (ps).  With
-    ``server`` above 1, so many NPUs that follow each other are in a server and joined by a switch
-    of ``nvlink`` bytes/s and ``nvlink_latency`` ps for each.  There are ``planes`` of the network
-    side by side, each with ports of its own, over which every message is spread evenly; NVLink is
-    there once.  Its switches, but those of servers, fail so often and are repaired so long as
-    :class:`Device` says it of one.
-    """
+    """A rule that builds a network from a few numbers; each rule is a registered subclass."""
 
     kind: ClassVar[str]
 
-    bandwidth: Annotated[float, BANDWIDTH] = 50e9
-    latency: Annotated[int, TIME] = 500_000
-    server: int = 1
-    nvlink: Annotated[float, BANDWIDTH] = 450e9
+    bandwidth: Annotated[float, BANDWIDTH] = 50e9  # of a port, one way
+    latency: Annotated[int, TIME] = 500_000  # of a cable
+    server: int = 1  # consecutive NPUs that an NVLink switch joins; 1: no such switch
+    nvlink: Annotated[float, BANDWIDTH] = 450e9  # of an NPU to the switch of its server
     nvlink_latency: Annotated[int, TIME] = 300_000
-    planes: int = 1
-    fails: float | None = None
+    planes: int = 1  # copies of the network, except NVLink; each takes a part of every message
+    fails: float | None = None  # failures a year of each switch outside of servers
     repair: Annotated[float, TIME] | None = None
 
     @abstractmethod
     def lay(self, wires: "Wires") -> None:
-        """Lay the wires; raises :class:`DimsweepError` naming the parameter that makes no such
-        network.
-        """
+        """Lay the wires.  Raises :class:`DimsweepError` naming the parameter for a bad value."""
 
     def build(self) -> Network:
-        """The network.  Raises :class:`DimsweepError` for parameters that make none."""
+        """Return the network.  Raises :class:`DimsweepError` naming a bad parameter."""
         check_count("planes", self.planes)
         wires = Wires(self.bandwidth, self.latency, self.planes)
         self.lay(wires)
@@ -66,9 +56,10 @@ class Generator(ABC):
         return wires.network()
 
 
-def along_rails(npus: range, size: int, rails: int) -> list[Node]:
-    """The NPUs in groups of ``size`` or, if they are fewer, one, those of a group rail by rail.
-    Raises :class:`DimsweepError` for what cannot be shared out so.
+def order_by_rails(npus: range, size: int, rails: int) -> list[Node]:
+    """Return the NPUs in groups of ``size`` (or one smaller group), ordered by rail in each group.
+
+    Raises :class:`DimsweepError` if groups or rails do not divide the NPUs.
     """
     size = max(1, min(len(npus), size))
     check_divides("npus", size, len(npus), "NPUs")
@@ -77,7 +68,7 @@ def along_rails(npus: range, size: int, rails: int) -> list[Node]:
     return [npu for group in groups for rail in range(rails) for npu in group[rail::rails]]
 
 
-def fold(
+def build_folded_clos(
     wires: Wires,
     below: list[Node],
     radix: int,
@@ -88,13 +79,13 @@ def fold(
     wide: int = 1,
     spread: bool = False,
 ) -> None:
-    """A folded Clos network over ``below``, of as few tiers (one to three) of switches of ``radix``
-    ports as it takes (Clos, BSTJ 1953; Al-Fares et al., SIGCOMM 2008).
+    """Build a folded Clos network over the nodes ``below`` with as few tiers (1 to 3) as possible.
 
-    Each tier has ``over`` times as many ports down as up.  Those that follow each other in
-    ``below`` share a leaf, by fibres of so many ``metres``.  Ports up are ``wide`` times as fast,
-    and count as so many.  Where there are fewer pods than a core switch has ports, cores have
-    several lanes to each; ``spread`` out, each link up leads to a switch of its own.
+    Switches have ``radix`` ports (Clos, BSTJ 1953; Al-Fares et al., SIGCOMM 2008).  Each tier has
+    ``over`` times as many ports down as up.  Consecutive nodes share a leaf, through fibres of
+    ``metres``.  Links up are ``wide`` times as fast and use ``wide`` ports.  If there are fewer
+    pods than ports of a core switch, cores have several lanes to each pod; with ``spread``, each
+    link up leads to a different switch.
     """
     many = [*over] or [1.0]
     down, up = _split(radix, many[0], wide)
@@ -154,11 +145,11 @@ def _check_full(each: int, n: int, what: str, tier: str) -> None:
 
 
 def _split(radix: int, over: float, wide: int) -> tuple[int, int]:
-    """The ports down, and the links up, of a switch."""
-    if not 0 < over < math.inf or radix < 2:
-        if radix < 2:
-            problem = f"{radix}; it must be 2 or more"
-            raise DimsweepError(problem, where="radix", code="out-of-range")
+    """Return the ports down and the links up of a switch."""
+    if radix < 2:
+        problem = f"{radix}; it must be 2 or more"
+        raise DimsweepError(problem, where="radix", code="out-of-range")
+    if not 0 < over < math.inf:
         problem = f"{over:g}; it must be finite and more than zero"
         raise DimsweepError(
             problem, where="oversubscription", hint="such as 1", code="out-of-range"
@@ -176,9 +167,7 @@ def _split(radix: int, over: float, wide: int) -> tuple[int, int]:
 
 
 def _n_tops(n_below: int, up: int, radix: int, wide: int, spread: bool) -> int:
-    """Return the fewest switches of ``radix`` ports that ``up`` links of each of ``n_below``
-    switches can be shared out to evenly.
-    """
+    """Return the minimum number of top switches that take equal shares of all links up."""
     n = up if spread else -(-n_below * up * wide // radix)
     while up % n:
         n += 1

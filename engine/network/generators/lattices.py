@@ -5,7 +5,13 @@ from itertools import pairwise, product
 from typing import ClassVar
 
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.network.generators.generator import FAR, LAYER, NEAR, Generator, fold
+from dimsweep.engine.network.generators.generator import (
+    FAR,
+    LAYER,
+    NEAR,
+    Generator,
+    build_folded_clos,
+)
 from dimsweep.engine.network.graph import Kind
 from dimsweep.engine.network.wires import Wires, check_count, check_divides
 from dimsweep.engine.topology.blocks import Node
@@ -13,11 +19,11 @@ from dimsweep.engine.topology.blocks import Node
 
 @dataclass(frozen=True, kw_only=True)
 class HammingMesh(Generator):
-    """``columns`` by ``rows`` boards, each a mesh of ``a`` by ``b`` NPUs without switches (Hoefler
-    et al., HammingMesh, SC 2022).
+    """HammingMesh: ``columns`` by ``rows`` boards (Hoefler et al., SC 2022).
 
-    The ends of each row of NPUs on a board lead to a fat tree of switches of ``radix`` ports that
-    all boards of a row share, and so do those of each column.
+    Each board is a mesh of ``a`` by ``b`` NPUs without switches.  The ends of each row of NPUs on a
+    board are joined to a fat tree that all boards of the row share; the ends of each column to a
+    fat tree of the column.  Switches have ``radix`` ports.
     """
 
     kind: ClassVar[str] = "hamming_mesh"
@@ -34,13 +40,12 @@ class HammingMesh(Generator):
         wires.npus(self.a * self.b * self.columns * self.rows)
         wide, high = self.a * self.columns, self.b * self.rows
 
-        def at(x: int, y: int) -> int:
-            """Boards follow each other, and so do the NPUs of a board."""
+        def npu_at(x: int, y: int) -> int:  # numbered board by board
             (bx, i), (by, j) = divmod(x, self.a), divmod(y, self.b)
             return (by * self.columns + bx) * self.a * self.b + j * self.a + i
 
-        rows = [[at(x, y) for x in range(wide)] for y in range(high)]
-        columns = [[at(x, y) for y in range(high)] for x in range(wide)]
+        rows = [[npu_at(x, y) for x in range(wide)] for y in range(high)]
+        columns = [[npu_at(x, y) for y in range(high)] for x in range(wide)]
         for name, lines, size in (("row", rows, self.a), ("column", columns, self.b)):
             for number, line in enumerate(lines):
                 ends: list[Node] = []
@@ -50,17 +55,17 @@ class HammingMesh(Generator):
                         wires.cable(one, other)
                     ends += [board[0], board[-1]]
                 if len(line) > size:
-                    fold(wires, ends, self.radix, (1.0,), f"{name} {number}", LAYER)
+                    build_folded_clos(wires, ends, self.radix, (1.0,), f"{name} {number}", LAYER)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OcsTorus(Generator):
-    """A torus of ``shape`` NPUs, in cubes of ``cube`` along each side (Jouppi et al., TPU v4, ISCA
-    2023).
+    """A torus of cubes, joined by optical circuit switches (Jouppi et al., TPU v4, ISCA 2023).
 
-    Within a cube cables are copper.  The faces of cubes lead to optical circuit switches, one for
-    each of the 3 * cube^2 places on a face, which put the cubes into this shape.  They pass light
-    on and no messages: they are devices without links, and a circuit is a fibre from face to face.
+    ``shape`` counts the NPUs along each side, ``cube`` those of a cube.  Cables within a cube are
+    copper.  The faces of cubes are joined to optical circuit switches, one for each of the
+    3 * cube^2 places on a face.  These switches pass light, not messages: they are devices without
+    links, and a circuit is a fibre from face to face.
     """
 
     kind: ClassVar[str] = "ocs_torus"

@@ -13,12 +13,12 @@ from dimsweep.engine.topology.blocks import Node
 
 @dataclass(frozen=True, kw_only=True)
 class DragonflyNetwork(Generator):
-    """``groups`` of ``routers`` that are fully connected, ``hosts`` NPUs at each, one cable between
-    each pair of groups (Kim et al., ISCA 2008).
+    """A dragonfly with one cable between each pair of groups (Kim et al., ISCA 2008).
 
-    None given: as many groups as there can be if each router has ``hosts`` cables to others, and
-    twice as many routers to a group (the balanced dragonfly of the paper).  The NPUs of router k
-    follow those of router k - 1, and routers are dealt out to groups in turn.
+    The ``routers`` of a group are fully connected, and each has ``hosts`` NPUs.  By default a group
+    has 2 * hosts routers, each with ``hosts`` cables to other groups, and there are as many groups
+    as possible (the paper's balanced dragonfly).  Consecutive NPUs share a router, and consecutive
+    routers are in different groups.
     """
 
     kind: ClassVar[str] = "dragonfly"
@@ -48,9 +48,10 @@ class DragonflyNetwork(Generator):
 
 @dataclass(frozen=True, kw_only=True)
 class DragonflyPlus(Generator):
-    """Dragonfly+: groups of ``leaves`` and ``spines``, each leaf joined to each spine, ``hosts``
-    NPUs at a leaf; one cable between each pair of ``groups`` or more, from spine to spine
-    (Shpiner et al., HiPINEB 2017).
+    """Dragonfly+: groups of leaves and spines (Shpiner et al., HiPINEB 2017).
+
+    Each leaf of a group has ``hosts`` NPUs and a cable to each spine of the group.  At least one
+    cable joins each pair of groups, from spine to spine.
     """
 
     kind: ClassVar[str] = "dragonfly_plus"
@@ -82,11 +83,11 @@ class DragonflyPlus(Generator):
 
 @dataclass(frozen=True, kw_only=True)
 class SlimFly(Generator):
-    """2 q^2 switches of diameter 2 (Besta and Hoefler, SC 2014, after McKay, Miller and Siran, J.
-    Comb. Theory B 1998), for a prime ``q`` that is 1 more than a multiple of 4.
+    """Slim Fly: 2 q^2 switches of diameter 2, for a prime ``q`` with q mod 4 = 1.
 
-    Each has (3 q - 1) / 2 cables to others, and ``hosts`` NPUs: none given, half as many, rounded
-    up.
+    Each switch has (3 q - 1) / 2 cables to other switches, and ``hosts`` NPUs: by default half as
+    many, rounded up.  See Besta and Hoefler (SC 2014), after McKay, Miller and Siran (J. Comb.
+    Theory B 1998).
     """
 
     kind: ClassVar[str] = "slim_fly"
@@ -125,8 +126,9 @@ class SlimFly(Generator):
 
 @dataclass(frozen=True, kw_only=True)
 class Jellyfish(Generator):
-    """``switches`` of ``radix`` ports with ``hosts`` NPUs each; the other ports make a random
-    regular graph of the ``seed`` (Singla et al., NSDI 2012).
+    """Jellyfish: a random regular graph of switches (Singla et al., NSDI 2012).
+
+    Each of the ``switches`` has ``radix`` ports: ``hosts`` for NPUs, the others for switches.
     """
 
     kind: ClassVar[str] = "jellyfish"
@@ -160,8 +162,9 @@ class Jellyfish(Generator):
 
 @dataclass(frozen=True, kw_only=True)
 class HyperX(Generator):
-    """Switches on a lattice of ``sizes``, each joined to all that differ from it in one coordinate
-    by ``lanes`` cables, ``hosts`` NPUs at each (Ahn et al., HyperX, SC 2009).
+    """HyperX: a lattice of switches with ``hosts`` NPUs each (Ahn et al., SC 2009).
+
+    Each switch is joined by ``lanes`` cables to all switches that differ from it in one coordinate.
     """
 
     kind: ClassVar[str] = "hyperx"

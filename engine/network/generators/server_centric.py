@@ -11,9 +11,10 @@ from dimsweep.engine.topology.blocks import Node
 
 @dataclass(frozen=True, kw_only=True)
 class BCube(Generator):
-    """BCube(n, k): n^k NPUs, whose numbers in base ``n`` have ``k`` digits; those that differ in
-    digit i only share a switch of level i (Guo et al., SIGCOMM 2009).  No switch is joined to
-    another: NPUs pass messages on.
+    """BCube(n, k): n^k NPUs that forward messages between switches (Guo et al., SIGCOMM 2009).
+
+    NPUs whose numbers in base ``n`` differ only in digit i share a switch of level i.  No switch is
+    joined to another switch.
     """
 
     kind: ClassVar[str] = "bcube"
@@ -41,9 +42,10 @@ class ZCube(Generator):
     switches of level k: NPU i of each copy has a port to switch i, and switch i of level k - 1 of
     each copy is joined to switches i n to i n + n - 1.  Its diameter is ``k`` + 1 cables.
 
-    In the ``partial`` form NPUs have no port to the top level.  What its switches have left takes
-    the cables of another of the level below, so that there are half as many.  ``copies`` of the
-    greatest copies are there (none given: all ``n``), and as many top switches as they fill.
+    In the ``partial`` form NPUs have no port to the top level.  The free ports of a top switch take
+    the cables of another switch of the level below, so half as many top switches are needed.
+    ``copies`` limits the number of copies at the top level (by default ``n``), and with them the
+    number of top switches.
     """
 
     kind: ClassVar[str] = "zcube"
@@ -86,7 +88,7 @@ class ZCube(Generator):
                     wires.cable(switch, levels[level][above], "fibre", LAYER)
 
     def _merge(self, copies: int) -> int:
-        """How many switches of the level below, of each copy, a top switch is joined to."""
+        """Return the number of switches of each copy that a top switch is joined to."""
         if not self.partial:
             return 1
         merge, each = 2 * self.n // copies, self.n ** (self.k - 2)
@@ -95,7 +97,7 @@ class ZCube(Generator):
         return min(merge, each)
 
     def _level(self, wires: Wires, level: int, npus: int, copies: int) -> list[Node]:
-        """Ports to NPUs, to the level above and to the one below, where there are such."""
+        """Add the switches of a level, with ports to NPUs and to the neighbouring levels."""
         n, top = self.n, level == self.k - 1
         name = f"level {level} switch"
         if top and level:

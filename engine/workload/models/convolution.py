@@ -36,15 +36,17 @@ class ConvNet(Model):
         known = [f"resnet{depth}" for depth in _RESNET] + ["vgg16"]
         if self.network_name not in known:
             raise DimsweepError(
-                f"{self.network_name!r} is no network",
+                f"unknown network {self.network_name!r}",
                 where="network_name",
+                code="unknown-name",
                 hint=f"known: {', '.join(known)}",
             )
         if self.image < 32 or self.image % 32:
             raise DimsweepError(
-                f"images of {self.image} pixels; they are halved five times",
+                f"{self.image} pixels; it must be a multiple of 32",
                 where="image",
-                hint="a multiple of 32",
+                hint="the network halves an image five times",
+                code="mismatch",
             )
 
     def for_rank(self, shard: Shard) -> RankModel:

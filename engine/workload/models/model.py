@@ -398,7 +398,8 @@ def refuse(shard: Shard, model: str, axes: Sequence[str]) -> None:
     for axis in axes:
         if getattr(shard, axis) > 1:
             raise DimsweepError(
-                f"{model} has no {axis} parallelism here",
+                f"{model} does not support {axis} parallelism",
                 where=f"parallel.{axis}",
-                hint="a degree of 1; data and pipeline are left",
+                hint="use a degree of 1, with data and pipeline parallelism instead",
+                code="unsupported",
             )

@@ -50,23 +50,24 @@ class Dlrm(Model):
     def __post_init__(self) -> None:
         for key in ("bottom", "top"):
             if len(getattr(self, key)) < 2 or min(getattr(self, key)) < 1:
-                raise DimsweepError("a perceptron needs the widths of 2 layers or more", where=key)
+                problem = "a perceptron needs the widths of 2 layers or more, each 1 or more"
+                raise DimsweepError(problem, where=key, code="out-of-range")
         check_settings(self)
         if self.bottom[-1] != self.width:
             raise DimsweepError(
                 f"the bottom perceptron ends with {self.bottom[-1]} values, the tables with "
                 f"{self.width}",
                 where="bottom",
+                hint="both must be equal",
+                code="mismatch",
             )
 
     def for_rank(self, shard: Shard) -> RankModel:
         """Return the model as one rank runs it: one layer, so no pipeline is possible."""
         refuse(shard, "DLRM", ("tensor", "context"))
         if self.tables % shard.expert:
-            raise DimsweepError(
-                f"{self.tables} tables do not divide by a degree of {shard.expert}",
-                where="parallel.expert",
-            )
+            problem = f"a degree of {shard.expert} does not divide the {self.tables} tables"
+            raise DimsweepError(problem, where="parallel.expert", code="mismatch")
         value, batch = shard.value, shard.batch
         vectors = value * batch * self.tables * self.width  # of one rank's samples
         looked_up = elementwise("lookup", vectors * (self.lookups + 1))

@@ -95,32 +95,34 @@ class TransformerShape:
         check_settings(self)
         if self.kv_rank and not (self.query_rank and self.flash):
             raise DimsweepError(
-                "latent attention has latent queries too, and never stores its scores",
+                "latent attention needs latent queries and flash attention",
                 where="kv_rank",
+                code="conflict",
                 hint="give query_rank, and flash: true",
             )
         if self.window and (self.kv_rank or not (self.flash and self.causal)):
             raise DimsweepError(
-                "only causal attention whose scores never leave the chip skips what is outside",
+                "a window needs causal flash attention that is not latent",
                 where="window",
+                code="conflict",
                 hint="give flash: true and causal: true, and no kv_rank; or window: 0",
             )
         if not self.head_size and self.hidden % self.heads:
-            raise DimsweepError(
-                f"{self.hidden} does not divide by {self.heads} heads", where="heads"
-            )
+            problem = f"{self.heads} heads do not divide the hidden size {self.hidden}"
+            raise DimsweepError(problem, where="heads", code="mismatch")
         if self.heads % self.kv:
-            raise DimsweepError(
-                f"{self.heads} heads cannot share {self.kv} evenly", where="kv_heads"
-            )
+            problem = f"{self.kv}; it must divide the number of heads, {self.heads}"
+            raise DimsweepError(problem, where="kv_heads", code="mismatch")
         if self.clamped and not (self.experts and self.gated):
             raise DimsweepError(
-                "only what gated experts' activations get is limited by kernels of its own",
+                "only gated experts have kernels that limit the inputs of activations",
                 where="clamped",
+                code="conflict",
                 hint="give experts, and gated: true, or clamped: false",
             )
         if self.experts and self.top_k > self.experts:
-            raise DimsweepError(f"{self.top_k} of {self.experts} experts", where="top_k")
+            problem = f"{self.top_k}; it must be at most the number of experts, {self.experts}"
+            raise DimsweepError(problem, where="top_k", code="out-of-range")
 
     def sees_all(self, layer: int) -> bool:
         """Return whether the attention of a layer (from 0) covers all earlier tokens."""

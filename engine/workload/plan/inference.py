@@ -51,7 +51,7 @@ def serving(
     transformer.
     """
     if not isinstance(model, Transformer):
-        raise DimsweepError("only transformers are served", where="model")
+        raise DimsweepError("only transformers can be served", where="model", code="unsupported")
     n = mesh.n_micro_batches(plan.batch, plan.micro_batch)
     shard = Shard(
         batch=plan.micro_batch,

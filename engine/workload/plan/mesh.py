@@ -68,6 +68,7 @@ class DeviceMesh:
                         f"but {error.problem}",
                         hint="name them one after another, such as "
                         "{tensor: 8, pipeline: 8, context: 2, expert: 4, data: rest}",
+                        code="conflict",
                     ) from None
         return cls(groups)
 

@@ -151,7 +151,8 @@ def _given(model: RankModel, n: int, layers: Sequence[int]) -> list[_Share]:
             f"{len(layers)} shares of {sum(layers)} layers, but the model has {len(model.layers)} "
             f"layers for {n} shares",
             where="plan.stage_layers",
-            hint="a number for each chunk, in the order in which a micro-batch passes them",
+            hint="give a number for each chunk, in the order in which a micro-batch passes them",
+            code="mismatch",
         )
     shares = _divided(model.layers, layers)
     shares[0] = (*model.front, *shares[0])

@@ -15,10 +15,8 @@ from dimsweep.engine import (
     Collective,
     CollectiveKind,
     Compute,
-    DimsweepError,
     GraphBuilder,
     Group,
-    InfeasibleError,
     Npu,
     RemoteMemory,
     Topology,
@@ -38,10 +36,12 @@ from dimsweep.engine.cluster.remote_memory import (
     ZeroInfinity,
     node_sizes,
 )
+from dimsweep.engine.errors import Code
 from dimsweep.engine.formats.chakra import read_chakra_workload, write_chakra_workload
 from dimsweep.engine.workload import Footprint
 from dimsweep.engine.workload.models import Transformer
 from dimsweep.engine.workload.plan import DeviceMesh, Offload, ParallelPlan, training
+from tests.support.refused import refused
 
 TOPOLOGY = Topology.build("Switch(4)_Switch(2)", bandwidth=[1e10, 1e10], latency=[1000, 1000])
 ALL, NODE = Group((4, 2), (1, 1)), Group((4, 1), (1, 1))
@@ -227,37 +227,63 @@ def test_traffic_is_divided_as_the_footprint_is() -> None:
     blended_bandwidth = 1e6 * (0.25 / 1e11 + 0.75 / 5e10)
     assert simulate(workload, on(memory, npu)).time == pytest.approx(blended_bandwidth)
     for short in (None, NpuMemory(1e9), dataclasses.replace(memory, capacity=29.0)):
-        with pytest.raises(InfeasibleError, match="must hold 40 B"):
+        with refused("", "infeasible", "40 B"):
             simulate(workload, on(short, npu))
 
 
 # --- bad input ----------------------------------------------------------------------------------
 
 
+def hierarchical(**changes: float) -> RemoteMemory:
+    return dataclasses.replace(HIERARCHICAL, **changes)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
-    ("make", "where", "what"),
+    ("make", "where", "code", "named"),
     [
-        (lambda: dataclasses.replace(HIERARCHICAL, fabric_bandwidth=0.0), "fabric_bandwidth", "no"),
-        (lambda: dataclasses.replace(HIERARCHICAL, switch_bandwidth=0.0), "switch_bandwidth", "no"),
-        (lambda: dataclasses.replace(HIERARCHICAL, switches=9), "switches", "have no memory"),
-        (lambda: dataclasses.replace(HIERARCHICAL, groups=0), "groups", "1 or more"),
-        (lambda: ZeroInfinity(1e9, drives=0), "drives", "1 or more"),
-        (lambda: ZeroInfinity(1e9, link_bandwidth=-1.0), "link_bandwidth", "more than 0 B/s"),
-        (lambda: node_sizes(9, (4, 2)), "memory.npus_per_node", "the cluster has 8"),
-        (lambda: node_sizes(3, (4, 2)), "memory.npus_per_node", "do not tile"),
+        (
+            lambda: hierarchical(fabric_bandwidth=0.0),
+            "fabric_bandwidth",
+            "missing",
+            "256 GB/s",
+        ),
+        (
+            lambda: hierarchical(switch_bandwidth=0.0),
+            "switch_bandwidth",
+            "missing",
+            "256 GB/s",
+        ),
+        (lambda: hierarchical(switches=9), "switches", "out-of-range", "9"),
+        (lambda: hierarchical(groups=0), "groups", "out-of-range", "0"),
+        (lambda: ZeroInfinity(1e9, drives=0), "drives", "out-of-range", "0"),
+        (
+            lambda: ZeroInfinity(1e9, link_bandwidth=-1.0),
+            "link_bandwidth",
+            "out-of-range",
+            "-1 B/s",
+        ),
+        (lambda: node_sizes(9, (4, 2)), "memory.npus_per_node", "out-of-range", "9"),
+        (lambda: node_sizes(3, (4, 2)), "memory.npus_per_node", "infeasible", "3"),
         (
             lambda: simulate(one(Access(1.0, group="all")), on(PooledMemory(1e9))),
             "memory.kind",
-            "gathers",
+            "unsupported",
+            "hierarchical",
         ),
-        (lambda: simulate(one(Access(1.0, group="no")), on(HIERARCHICAL)), "operator", "'no'"),
+        (
+            lambda: simulate(one(Access(1.0, group="no")), on(HIERARCHICAL)),
+            "operator",
+            "unknown-name",
+            "'no'",
+        ),
     ],
 )
-def test_bad_memory_is_named(make: Callable[[], object], where: str, what: str) -> None:
-    with pytest.raises(DimsweepError, match=what) as error:
+def test_bad_memory_is_refused(
+    make: Callable[[], object], where: str, code: Code, named: str
+) -> None:
+    with refused("", code, named) as error:
         make()
     assert error.value.where.startswith(where)
-    assert error.value.hint or error.value.problem
 
 
 def test_members_of_a_gather_run_one_graph() -> None:
@@ -266,14 +292,14 @@ def test_members_of_a_gather_run_one_graph() -> None:
     other.add("load", Access(1e3))
     graphs = gather.build(), other.build()
     workload = Workload(graphs, {"all": ALL}, np.array([0] * 7 + [1]))
-    with pytest.raises(DimsweepError, match="run different graphs"):
+    with refused("workload", "unsupported", "'all'"):
         simulate(workload, on(HIERARCHICAL))
 
 
 def test_a_plan_keeps_nothing_in_memory_that_holds_nothing() -> None:
     model, mesh = Transformer(64, 4, 4, 32), DeviceMesh.place({"data": "rest"}, (4, 2))
     workload = training(model, ParallelPlan(batch=16, offload=frozenset(Offload)), mesh)
-    with pytest.raises(InfeasibleError, match="'local' holds none of it"):
+    with refused("", "infeasible", "'local'"):
         lower(workload, on(LocalMemory(1e9)))
 
 
@@ -285,7 +311,7 @@ def test_capacity_is_that_of_a_server(memory: RemoteMemory) -> None:
     sharers = 4 if memory.SHARING == "node" else 8
     each = 100.0 * sharers / servers
     lower(workload, on(dataclasses.replace(memory, capacity=each)))
-    with pytest.raises(InfeasibleError, match="keeps 100 B in remote memory, and has 99"):
+    with refused("", "infeasible", "100 B", "99"):
         lower(workload, on(dataclasses.replace(memory, capacity=each * 0.99)))
 
 

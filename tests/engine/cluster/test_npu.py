@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from dimsweep.engine import (
     Cluster,
     Compute,
-    DimsweepError,
     GraphBuilder,
     Npu,
     Topology,
@@ -15,6 +14,7 @@ from dimsweep.engine import (
     lower,
 )
 from dimsweep.engine.workload import Attention, Kernel, MatMul
+from tests.support.refused import refused
 
 NPU = Npu(flops=1e12, memory_bandwidth=1e11)
 
@@ -65,9 +65,8 @@ def test_the_roofline_is_the_maximum(flops: float, n_bytes: float) -> None:
 
 @pytest.mark.parametrize("efficiency", [0.0, -0.1, 1.1, float("nan")])
 def test_efficiency_is_a_share(efficiency: float) -> None:
-    with pytest.raises(DimsweepError) as error:
+    with refused("efficiency", "out-of-range", f"{efficiency:g}"):
         Npu(efficiency=efficiency)
-    assert error.value.where == "efficiency"
 
 
 @pytest.mark.parametrize(
@@ -78,13 +77,12 @@ def test_efficiency_is_a_share(efficiency: float) -> None:
     ],
 )
 def test_a_missing_rate_is_named(npu: Npu, flops: float, n_bytes: float, where: str) -> None:
-    with pytest.raises(DimsweepError, match="does not say how fast") as error:
+    with refused(where, "missing"):
         npu.duration(Compute(flops, n_bytes))
-    assert error.value.where == where
 
 
 def test_an_operator_longer_than_the_clock_is_refused() -> None:
-    with pytest.raises(DimsweepError, match="would take"):
+    with refused("npu", "out-of-range", "1e+21 s"):
         Npu(flops=1e-9).duration(Compute(1e12))
 
 
@@ -108,7 +106,7 @@ def test_lowering_names_the_operator_that_lacks_a_rate() -> None:
     builder = GraphBuilder()
     builder.add("matmul", Compute(flops=1e9))
     topology = Topology.build("Ring(2)", bandwidth=[1e9], latency=[0])
-    with pytest.raises(DimsweepError, match="'matmul'"):
+    with refused("npu.flops", "missing", "'matmul'"):
         lower(Workload((builder.build(),)), Cluster(topology))
 
 
@@ -121,7 +119,7 @@ def test_kernels_wait_for_a_host_that_runs_ahead_of_long_ones() -> None:
     assert quick.duration(work(0, 1, 2, 3)) == 7_000_000  # the first one alone is late
     assert quick.issued_duration(work(1, 2, 3), 1_000_000) == (6_000_000, 4_000_000)
     assert quick.issued_duration(work(9), -2_000_000) == (12_000_000, 9_000_000)
-    with pytest.raises(DimsweepError, match="host: -1 ps; it must be from 0 s to 53 days"):
+    with refused("host", "out-of-range", "-1 ps"):
         Npu(host=-1)
 
 

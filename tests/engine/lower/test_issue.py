@@ -26,6 +26,7 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.lower.issue import Following, Waits, order_of_issue, turns
 from tests.support.examples import examples
+from tests.support.refused import refused
 
 ALL_REDUCE = CollectiveKind.ALL_REDUCE
 PAIR = Topology.build("Ring(2)", bandwidth=[1e9], latency=[0])
@@ -133,7 +134,7 @@ def test_a_list_in_no_order_runs() -> None:
     assert ends(program(odd)) == {"A": 3000, "B": 2000}
     usual = (Operator("B", b), Operator("A", a))
     assert ends(program(odd, usual)) == {"A": 3000, "B": 2000}
-    with pytest.raises(DimsweepError, match="rank 0 runs 'B', rank 1 runs 'A'"):
+    with refused("workload", "mismatch", "rank 0 runs 'B'", "rank 1 runs 'A'"):
         program(odd, usual[::-1])
 
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from dimsweep.engine import (
     Cluster,
     Compute,
-    DimsweepError,
     Npu,
     Operator,
     Topology,
@@ -33,6 +32,7 @@ from dimsweep.engine.workload.plan import training as train
 from dimsweep.engine.workload.plan.steps import Item, RankGraph
 from tests.support.examples import examples
 from tests.support.programs import clusters, pipelines, tangles, training, uneven
+from tests.support.refused import refused
 
 WORK = Compute(duration=1)
 
@@ -170,14 +170,14 @@ def cut(graph: tuple[Operator, ...], at: set[int]) -> StampedGraph:
 def test_an_error_names_the_operator_as_the_graph_does() -> None:
     slow = Stamp((Operator("multiply", Compute(flops=1.0)),), "F0 ")
     topology = Topology.build("Ring(4)", bandwidth=[1e9], latency=[0])
-    with pytest.raises(DimsweepError, match="'F0 multiply'"):
+    with refused("npu.flops", "missing", "'F0 multiply'"):
         lower(Workload((StampedGraph([Section((slow,))]),)), Cluster(topology))
 
 
 def test_a_stamp_waits_for_what_stands_before_it() -> None:
     first = Stamp((Operator("one", WORK), Operator("two", WORK, (0,))))
     wrong = Stamp((Operator("three", WORK),), "", 2, ((0, (2,)),))
-    with pytest.raises(DimsweepError, match="does not exist"):
+    with refused("operator 'three'", "out-of-range", "2"):
         Workload((StampedGraph([Section((first, wrong))]),)).check((4,))
 
 

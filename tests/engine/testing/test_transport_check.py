@@ -162,13 +162,13 @@ def test_what_is_compiled_stays_as_it_is_whatever_else_is_registered() -> None:
     [
         (lambda: Dcqcn(alpha_every=0), "alpha_every: 0; it must be above 0"),
         (lambda: Dcqcn(gain=1.5), "gain: 1.5; it must be 0 or more, and 1 at most"),
-        (lambda: Dcqcn(recoveries=1.5), "recoveries: 1.5 is no such number"),  # type: ignore[arg-type]
+        (lambda: Dcqcn(recoveries=1.5), "recoveries: 1.5 is not a whole number"),  # type: ignore[arg-type]
         (lambda: Dctcp(add=1 << 61), "add: "),
         (lambda: Hpcc(time_bits=63), "time_bits: 63"),
         (lambda: Swift(narrow=100.0), "narrow: 100 packets; it must be less than wide, 100"),
         (lambda: Cubic(first_window=0.5), "first_window: 0.5 segments"),
         (lambda: Cubic(c=float("nan")), "c: nan"),
-        (lambda: PacketModel("rdma"), "transport: there is no transport 'rdma'"),
+        (lambda: PacketModel("rdma"), "transport: unknown transport 'rdma'"),
     ],
 )
 def test_keys_that_make_no_sense_are_named(keys: Any, told: str) -> None:

@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine import DimsweepError, Group, place
+from dimsweep.engine.errors import Code
 from dimsweep.engine.workload.placement import AXES
 from tests.support.programs import divisors
+from tests.support.refused import refused
 
 LIBRA_3D, LIBRA_4D = (16, 8, 32), (4, 8, 4, 32)
 
@@ -99,31 +101,39 @@ def test_groups_of_all_axes_tile_the_cluster(plan: tuple[tuple[int, ...], dict])
 
 
 @pytest.mark.parametrize(
-    ("axes", "sizes", "reason"),
+    ("axes", "sizes", "where", "code", "named"),
     [
-        ({"tensor": 3, "data": "rest"}, (4, 8), r"tensor: a degree of 3 does not fit"),
-        ({"tensor": 64, "data": "rest"}, (4, 8), r"room for \[4, 8\]"),
-        ({"tensor": 0}, (4,), "a degree of 0; it must be 1 or more"),
-        ({"tensor": -2, "data": "rest"}, (4,), "a degree of -2"),
-        ({"tensor": [2, 3], "data": "rest"}, (4, 8), r"tensor\[1\]: 3 does not fit dimension 1"),
-        ({"tensor": [0, 8], "data": "rest"}, (4, 8), "0 does not fit dimension 0"),
-        ({"tensor": [2], "data": "rest"}, (4, 8), "1 sizes for 2 dimensions"),
-        ({"tensor": "all"}, (4, 8), "'all' is no degree"),
-        ({"tensor": 4, "data": 4}, (4, 8), "tensor 4 x data 4 = 16 ranks, .* has 32 NPUs"),
+        ({"tensor": 3, "data": "rest"}, (4, 8), "tensor", "infeasible", "3"),
+        ({"tensor": 64, "data": "rest"}, (4, 8), "tensor", "infeasible", "[4, 8]"),
+        ({"tensor": 0}, (4,), "tensor", "out-of-range", "0"),
+        ({"tensor": -2, "data": "rest"}, (4,), "tensor", "out-of-range", "-2"),
+        ({"tensor": [2, 3], "data": "rest"}, (4, 8), "tensor[1]", "infeasible", "3"),
+        ({"tensor": [0, 8], "data": "rest"}, (4, 8), "tensor[0]", "infeasible", "0"),
+        ({"tensor": [2], "data": "rest"}, (4, 8), "tensor", "mismatch", "1"),
+        ({"tensor": "all"}, (4, 8), "tensor", "wrong-type", "'all'"),
+        ({"tensor": 4, "data": 4}, (4, 8), "", "infeasible", "tensor 4 x data 4 = 16"),
         (
             {"tensor": 4, "data": 16},
             (4, 8),
-            "data: tensor 4 x data 16 = 64 ranks, but the cluster has 32 NPUs",
+            "data",
+            "infeasible",
+            "tensor 4 x data 16 = 64",
         ),
-        ({"tensor": 2, "data": 3, "pipeline": "rest"}, (4, 8), "tensor 2 x data 3 = 6 ranks"),
-        ({"tensor": 10**18}, (4, 8), "tensor: a degree of 1000000000000000000 does not fit"),
-        ({"tensor": 10**18}, (10**7 - 1, 10**7 - 3, 10**7), "does not fit"),
+        (
+            {"tensor": 2, "data": 3, "pipeline": "rest"},
+            (4, 8),
+            "data",
+            "infeasible",
+            "tensor 2 x data 3 = 6",
+        ),
+        ({"tensor": 10**18}, (4, 8), "tensor", "infeasible", "1000000000000000000"),
+        ({"tensor": 10**18}, (10**7 - 1, 10**7 - 3, 10**7), "tensor", "infeasible", ""),
     ],
 )
 def test_bad_plans_are_refused_with_the_reason(
-    axes: dict[str, object], sizes: tuple[int, ...], reason: str
+    axes: dict[str, object], sizes: tuple[int, ...], where: str, code: Code, named: str
 ) -> None:
-    with pytest.raises(DimsweepError, match=reason):
+    with refused(where, code, named):
         place(axes, sizes)
 
 
@@ -139,16 +149,13 @@ def test_the_degrees_of_a_hint_fit(degree: int, sizes: tuple[int, ...]) -> None:
 
 
 def test_an_unfilled_cluster_gets_advice() -> None:
-    with pytest.raises(DimsweepError) as error:
+    with refused("", "infeasible", "data: rest"):
         place({"tensor": 4, "data": 4}, (4, 8))
-    assert error.value.hint.endswith("data: rest")
 
 
 def test_a_misspelt_axis_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(DimsweepError, match="'tensr' is no axis of a plan") as error:
+    with refused("tensr", "unknown-name", "'tensr'", "'tensor'"):
         place({"tensor": 2, "data": "rest", "tensr": 2}, (4, 8), AXES)
-    assert error.value.where == "tensr"
-    assert "'tensor'" in error.value.hint
     own = place({"model": 4, "data": "rest"}, (4, 8), {*AXES, "model"})
     assert own == place({"model": 4, "data": "rest"}, (4, 8))
 

@@ -107,7 +107,7 @@ def test_bad_changes_are_refused(degrade: str, where: str, named: str) -> None:
 
 
 def test_phases_refuse_links_and_name_who_takes_them() -> None:
-    with pytest.raises(DimsweepError, match="phases know no links") as raised:
+    with pytest.raises(DimsweepError, match="fidelity=phase") as raised:
         build_program(config("[{switch: switch d1 line 0, down: true}]", "phase"))
     assert raised.value.where.startswith("network.degrade")
 

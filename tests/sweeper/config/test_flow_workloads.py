@@ -105,7 +105,7 @@ def test_triggers_and_schedules(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (("fidelity=phase",), "fidelity"),
         (("fidelity=message",), "fidelity"),
-        (("fidelity=flow", "topology.shape=Switch(3)"), "there is no host 3"),
+        (("fidelity=flow", "topology.shape=Switch(3)"), "host 3; it must be"),
         (("fidelity=flow", "workload.file=m.cm", "network.file=null"), "4 hosts"),
         (("fidelity=flow", "workload.start=ns"), "workload.start"),
         (("fidelity=flow", "workload.file=bad.txt"), "workload.file: bad.txt: line 2"),

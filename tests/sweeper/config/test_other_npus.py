@@ -66,7 +66,7 @@ def test_nobody_measured_two_kinds_together() -> None:
     ("told", "where", "says"),
     [
         (["other_npus=[{npu: a1000, at: 0}]"], "other_npus[0].npu", "no option 'a1000'"),
-        (["other_npus=[{npu: a100, at: 16}]"], "other_npus[0].at", "there is no NPU 16"),
+        (["other_npus=[{npu: a100, at: 16}]"], "other_npus[0].at", "unknown NPU 16"),
         (["other_npus=[{npu: a100, at: x}]"], "other_npus[0].at[0]", "'x' is no NPU"),
         (["other_npus=[{npu: a100}]"], "other_npus[0].at", "needs a value"),
         (["other_npus=[{npu: {flop: 1 TFLOP/s}, at: 0}]"], "other_npus[0].npu.flop", "unknown key"),

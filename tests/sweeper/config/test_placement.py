@@ -65,8 +65,8 @@ def test_names_are_those_of_the_whole_network() -> None:
     ("told", "where", "says"),
     [
         ("network.placement=[0-3]", "network.placement", "4 NPUs for 8 ranks"),
-        ("network.placement=[25-33]", "network.placement", "there is no NPU 32"),
-        ("network.placement=[0-6, 3]", "network.placement", "NPU 3 has several ranks"),
+        ("network.placement=[25-33]", "network.placement", "unknown NPU 32"),
+        ("network.placement=[0-6, 3]", "network.placement", "NPU 3 is given"),
         ("network.placement=[0-6, x]", "network.placement[1]", "'x' is no NPU"),
         ("network.placement=paked", "network.placement", "'paked' is none of packed, scattered"),
         (
@@ -80,7 +80,7 @@ def test_names_are_those_of_the_whole_network() -> None:
             "rank on every NPU",
         ),
         ("network.levels=[]", "network.npus", "only levels are told"),
-        ("fidelity=phase network.placement=packed", "network.placement", "phases know no network"),
+        ("fidelity=phase network.placement=packed", "network.placement", "fidelity=phase"),
         ("", "network", "the network has 32 NPUs, the topology 8"),
     ],
 )

@@ -253,13 +253,13 @@ def test_a_faster_worker_holds_more() -> None:
             lambda: restructure(
                 dense((3, 2)), Workers.build_equal(2), Penalty(), calibration=np.ones((5, 4))
             ),
-            r"samples of shape \(4,\), not \(3,\)",
+            r"samples of shape \(4,\); it must be \(3,\)",
         ),
         (
             lambda: chain([np.ones((2, 3)), np.ones((2, 3))]),
-            "layer1: it takes 3 values, and gets 2",
+            "layer1: inputs of 2 values; it needs 3",
         ),
-        (lambda: chain([np.full((2, 3), np.nan)]), "layer0: a weight or bias is not finite"),
+        (lambda: chain([np.full((2, 3), np.nan)]), "layer0: weights and biases must be finite"),
     ],
 )
 def test_what_cannot_be_is_refused(make: object, message: str) -> None:

@@ -51,6 +51,7 @@ from dimsweep.engine.workload.plan.plan import Held
 from dimsweep.engine.workload.plan.schedule import Action, actions
 from dimsweep.engine.workload.plan.training import optimizer_bytes
 from tests.support.examples import examples
+from tests.support.refused import refused
 
 SMALL = Transformer(64, 8, 8, 32, vocabulary=128)
 EXPERTS = Transformer(
@@ -237,7 +238,7 @@ def test_groups_of_neighbours_divide_and_sum_up_with_their_copies(
     assert workload.footprint.optimizer == pytest.approx(2 * whole.footprint.optimizer)
     where = cluster(sizes)
     assert simulate(workload, where).time_ps == simulate(workload, where, fold=False).time_ps
-    with pytest.raises(InfeasibleError, match="groups of 3 neighbours"):
+    with refused("plan.shard_ranks", "infeasible", "3"):
         training(SMALL, dataclasses.replace(plan, shard_ranks=3), mesh(sizes))
 
 
@@ -490,7 +491,7 @@ def test_context_parallel_ranks_share_keys_in_three_ways(model: Transformer) -> 
     assert set(sent[ContextExchange.ALL_TO_ALL]) == {CollectiveKind.ALL_TO_ALL}
     assert runs[ContextExchange.RING].time < runs[ContextExchange.GATHER].time
     whole = ParallelPlan(batch=1, context_exchange=ContextExchange.ALL_TO_ALL)
-    with pytest.raises(InfeasibleError, match="of a rank do not divide"):
+    with refused("", "infeasible"):
         training(model, whole, mesh((16,), context=16))
 
 
@@ -659,20 +660,19 @@ def test_a_plan_that_does_not_divide_is_infeasible(
     assert error.value.where == where
 
 
-@pytest.mark.parametrize(("batch", "told"), [(19, "16 and 24 do"), (7, "8 does")])
-def test_the_next_batches_that_divide_are_told(batch: int, told: str) -> None:
-    with pytest.raises(InfeasibleError) as error:
+@pytest.mark.parametrize(("batch", "named"), [(19, "16 and 24"), (7, "8")])
+def test_the_next_batches_that_divide_are_named(batch: int, named: str) -> None:
+    with refused("plan.batch", "infeasible", named):
         training(SMALL, ParallelPlan(batch=batch), mesh((8,)))
-    assert error.value.hint == told
 
 
 def test_unknown_axes_are_refused() -> None:
-    with pytest.raises(DimsweepError, match="no axis of a plan"):
+    with refused("model", "unknown-name", "'model'"):
         DeviceMesh.place({"model": 2, "data": "rest"}, (8,))
 
 
 def test_replicas_must_lie_side_by_side() -> None:
-    with pytest.raises(DimsweepError, match="another axis lies between"):
+    with refused("", "conflict", "expert, data"):
         mesh((16,), expert=2, pipeline=2)
 
 
@@ -755,7 +755,7 @@ def test_over_capacity_is_infeasible_with_the_numbers() -> None:
     assert workload.footprint is not None
     need = workload.footprint.total
     lower(workload, cluster((8,), npu=dataclasses.replace(A100, memory=need)))
-    with pytest.raises(InfeasibleError, match=r"must hold .* of .*: weights .* the peak is in"):
+    with refused("", "infeasible", "weights"):
         lower(workload, cluster((8,), npu=dataclasses.replace(A100, memory=need * 0.99)))
 
 
