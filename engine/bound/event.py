@@ -487,7 +487,7 @@ def _minimum_structure(program: Program, low: Floats, most: Floats) -> Structure
     """Return the structure whose phases request no more than any choice of a library."""
     if program.chooser is None:
         return program.structure
-    return program.chooser.least(program.structure, low, most)
+    return program.chooser.relax(program.structure, low, most)
 
 
 def lower_bound(program: Program, space: LinearSpace, prices: Prices | None = None) -> Optimum:

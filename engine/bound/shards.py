@@ -27,7 +27,7 @@ from dimsweep.engine.workload.plan.memory import PIECES, WORKSPACE, passing_of, 
 from dimsweep.engine.workload.plan.mesh import EXPERT_REPLICAS, REPLICAS, DeviceMesh
 from dimsweep.engine.workload.plan.plan import GradientExchange, Offload, ParallelPlan
 from dimsweep.engine.workload.plan.schedule import Schedule
-from dimsweep.engine.workload.plan.stages import Stage, cut
+from dimsweep.engine.workload.plan.stages import Stage, divide_stages
 from dimsweep.engine.workload.plan.steps import Item
 from dimsweep.engine.workload.plan.training import passes
 
@@ -130,7 +130,7 @@ class Stagings:
         shard = plan.shard(mesh)
         if shard not in self._networks:
             self._networks[shard] = self._model.for_rank(shard)
-        stages = cut(self._networks[shard], p, plan.interleave, plan.stage_layers)
+        stages = divide_stages(self._networks[shard], p, plan.interleave, plan.stage_layers)
         chunks = [chunk for stage in stages for chunk in stage.chunks]
         kinds = {id(block): block for chunk in chunks for block in chunk}
         number, shape = {each: i for i, each in enumerate(kinds)}, (p, plan.interleave)
@@ -156,7 +156,7 @@ class Stagings:
             gathered=gathered,
             parameters=np.array([stage.parameters for stage in stages]),
             experts=np.array([stage.expert_parameters for stage in stages]),
-            reached=np.array([stage.reached(1) for stage in stages]),
+            reached=np.array([stage.reached_parameters(1) for stage in stages]),
             largest=_maximum_per_stage(
                 stages, lambda block: block.parameters + block.expert_parameters
             ),
@@ -173,7 +173,12 @@ class Stagings:
         items = passes(block, plan, sums=False)
         summed = passes(block, plan, sums=True)[1] if plan.zero < 2 else items[1]
         forward, backward, summing = (tuple(map(self._pass_step, own)) for own in (*items, summed))
-        own = (block.parameters, block.reached(1), block.expert_parameters, block.activations)
+        own = (
+            block.parameters,
+            block.reached_parameters(1),
+            block.expert_parameters,
+            block.activations,
+        )
         kind = BlockKind(forward, backward, summing, *own)
         if block.forward or block.backward:  # others are made for one staging
             self._kinds[key] = kind

@@ -6,10 +6,10 @@ The classes that every script needs are in :mod:`engine`; here is the rest.
 from dimsweep.engine.cluster.billing import (
     OtherPart,
     WholePrices,
+    add_npus,
     linear_bill,
     network_bill,
     product_bill,
-    with_npus,
 )
 from dimsweep.engine.cluster.cluster import Nccl, OtherNpus, Timing, Timings
 from dimsweep.engine.cluster.cost import TierPrice, network_prices

@@ -69,10 +69,10 @@ def product_bill(
         missing += unknown
         for need, n in line.items():
             needs[need] += n * (topology.n_npus // dim.size)
-    return with_npus(build_bill(needs, prices, missing), ((o.part, len(o.at)) for o in others))
+    return add_npus(build_bill(needs, prices, missing), ((o.part, len(o.at)) for o in others))
 
 
-def with_npus(bill: Bill, npus: Iterable[tuple[Part, int]]) -> Bill:
+def add_npus(bill: Bill, npus: Iterable[tuple[Part, int]]) -> Bill:
     """Return a bill with one more line for each pair of a part and its number of NPUs."""
     items, missing, unpowered = list[Item](), list[str](), list[str]()
     for part, n in npus:
@@ -119,7 +119,7 @@ def network_bill(
             "no link of the network says its medium, so not all cables are counted (medium: fibre "
             "or copper of its links, or cost.tiers.NAME.medium for the links of a dimension)"
         )
-    return with_npus(build_bill(needs, prices, missing), ((o.part, len(o.at)) for o in others))
+    return add_npus(build_bill(needs, prices, missing), ((o.part, len(o.at)) for o in others))
 
 
 @dataclass(frozen=True)

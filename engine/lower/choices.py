@@ -56,14 +56,14 @@ class Choices:
         self._answers: dict[tuple[int, int], Answer] = {}
         self._made: OrderedDict[bytes, _Tables] = OrderedDict()
 
-    def at(self, bandwidth: p.Floats) -> p.Longs:
+    def choose(self, bandwidth: p.Floats) -> p.Longs:
         """Return the choices (P, R) at these bandwidths."""
         chosen = np.zeros((len(bandwidth), len(self._asked)), dtype=np.int64)
         for column, asked in zip(chosen.T, self._asked, strict=True):
             column[:] = self._library.chosen(asked.request, bandwidth[:, asked.dims])
         return chosen
 
-    def made(self, structure: p.Structure, choices: p.Longs) -> p.Structure:
+    def apply(self, structure: p.Structure, choices: p.Longs) -> p.Structure:
         """Return the structure with these choices."""
         key = choices.tobytes()
         if key not in self._made:
@@ -73,13 +73,13 @@ class Choices:
                 self._made.popitem(last=False)
         return self._made[key].put(structure)
 
-    def least(self, structure: p.Structure, low: p.Floats, high: p.Floats) -> p.Structure:
+    def relax(self, structure: p.Structure, low: p.Floats, high: p.Floats) -> p.Structure:
         """Return the structure with the least request of all possible choices."""
         answers = []
         for i, asked in enumerate(self._asked):
             dims = list(asked.dims)
             ways = self._library.possible(asked.request, low[dims], high[dims])
-            answers.append(_least([self._answer(i, way) for way in ways]))
+            answers.append(_minimum_answer([self._answer(i, way) for way in ways]))
         return self._tables(structure, answers).put(structure)
 
     def _answer(self, i: int, way: int) -> Answer:
@@ -93,31 +93,33 @@ class Choices:
         for phase in self._phases:
             phases(phase)
         for asked, answer in zip(self._asked, answers, strict=True):
-            told = answer_uses(asked.dims, asked.kind, answer.phases, phases)
-            uses[asked.use_start : asked.use_start + len(told)] = np.array(list(told), dtype=p.USE)
+            found = answer_uses(asked.dims, asked.kind, answer.phases, phases)
+            uses[asked.use_start : asked.use_start + len(found)] = np.array(
+                list(found), dtype=p.USE
+            )
         return _Tables(uses, *phase_tables(list(phases)))
 
 
-def _least(answers: Sequence[Answer]) -> Answer:
+def _minimum_answer(answers: Sequence[Answer]) -> Answer:
     """Return an answer that requests no more than any of these; all have the same chunks."""
     if len(answers) == 1:
         return answers[0]
     each_dimension = zip(*(answer.phases for answer in answers), strict=True)
-    return Answer(answers[0].chunks, tuple(map(_least_of_dimension, each_dimension)))
+    return Answer(answers[0].chunks, tuple(map(_minimum_phases, each_dimension)))
 
 
-def _least_of_dimension(answers: Sequence[Phases]) -> Phases:
+def _minimum_phases(answers: Sequence[Phases]) -> Phases:
     scatter, gather, fused = (
         [phase for phase in phases if phase is not None] for phases in zip(*answers, strict=True)
     )
     return Phases(
-        _least_phase(scatter),
-        _least_phase(gather) if gather else None,
-        _least_phase(fused) if fused else None,
+        _minimum_phase(scatter),
+        _minimum_phase(gather) if gather else None,
+        _minimum_phase(fused) if fused else None,
     )
 
 
-def _least_phase(phases: Sequence[PhaseSteps]) -> PhaseSteps:
+def _minimum_phase(phases: Sequence[PhaseSteps]) -> PhaseSteps:
     """Return one step with the least latencies and bytes of the ``phases``, at full bandwidth.
 
     Each is the least by itself, and rounding gains the most.

@@ -59,7 +59,7 @@ class Folding:
     peers: list[dict[Offset, int]]
     npu: list[int] | None = None
 
-    def alike(self, cls: int) -> tuple[int, int]:
+    def equivalence_key(self, cls: int) -> tuple[int, int]:
         """Return the graph and the kind of NPU of a class."""
         return self.graph[cls], 0 if self.npu is None else self.npu[cls]
 

@@ -70,19 +70,22 @@ def answer_uses(
 ) -> tuple[Use, ...]:
     """Return the uses of ``dims`` in a library's answer; ``number`` numbers a phase."""
 
-    def of(own: CollectiveKind, phase: PhaseSteps | None) -> int:
+    def number_steps(own: CollectiveKind, phase: PhaseSteps | None) -> int:
         return -1 if phase is None else number(TypedSteps(own, phase))
 
     if kind is CollectiveKind.ALL_TO_ALL:
-        return tuple(Use(d, of(kind, told.scatter)) for d, told in zip(dims, answer, strict=True))
+        return tuple(
+            Use(d, number_steps(kind, phases.scatter))
+            for d, phases in zip(dims, answer, strict=True)
+        )
     return tuple(
         Use(
             d,
-            scatter=of(CollectiveKind.REDUCE_SCATTER, told.scatter),
-            gather=of(CollectiveKind.ALL_GATHER, told.gather),
-            fused=of(kind, told.fused),
+            scatter=number_steps(CollectiveKind.REDUCE_SCATTER, phases.scatter),
+            gather=number_steps(CollectiveKind.ALL_GATHER, phases.gather),
+            fused=number_steps(kind, phases.fused),
         )
-        for d, told in zip(dims, answer, strict=True)
+        for d, phases in zip(dims, answer, strict=True)
     )
 
 
@@ -181,26 +184,26 @@ class Forms:
     def _use(self, kind: CollectiveKind, d: int, group: Group) -> Use:
         key = (kind, d, group.sizes[d], group.strides[d])
         if key not in self._uses:
-            self._uses[key] = self._used(kind, d, group)
+            self._uses[key] = self._build_use(kind, d, group)
         return self._uses[key]
 
-    def _used(self, kind: CollectiveKind, d: int, group: Group) -> Use:
+    def _build_use(self, kind: CollectiveKind, d: int, group: Group) -> Use:
         dim = self._dims[d]
         policy = self._model.subgroup_bandwidth
         setting = Setting(dim.block, dim.size, group.sizes[d], group.strides[d], policy)
 
-        def of(kind: CollectiveKind) -> int:
+        def number_steps(kind: CollectiveKind) -> int:
             steps = self._algorithms[d].select_algorithm(kind).steps(kind, setting)
             return self.phase_steps(TypedSteps(kind, steps))
 
         if kind is CollectiveKind.ALL_TO_ALL:
-            return Use(d, of(kind))
+            return Use(d, number_steps(kind))
         fused = (
             kind is CollectiveKind.ALL_REDUCE and self._algorithms[d].select_algorithm(kind).fuses
         )
         return Use(
             d,
-            scatter=of(CollectiveKind.REDUCE_SCATTER),
-            gather=of(CollectiveKind.ALL_GATHER),
-            fused=of(kind) if fused else -1,
+            scatter=number_steps(CollectiveKind.REDUCE_SCATTER),
+            gather=number_steps(CollectiveKind.ALL_GATHER),
+            fused=number_steps(kind) if fused else -1,
         )

@@ -20,13 +20,13 @@ class Waits(NamedTuple):
     before: p.Ints
 
     @classmethod
-    def of(cls, after: Sequence[Sequence[int]]) -> Self:
+    def from_lists(cls, after: Sequence[Sequence[int]]) -> Self:
         """Build from the nodes that each node waits for."""
         counts = np.fromiter(map(len, after), dtype=np.int32, count=len(after))
         return cls(p.starts(counts), np.array([b for each in after for b in each], dtype=np.int32))
 
     @classmethod
-    def of_pairs(cls, pairs: NDArray[np.integer], n: int) -> Self:
+    def from_pairs(cls, pairs: NDArray[np.integer], n: int) -> Self:
         """Build from pairs of waiting and awaited node, shape (E, 2), of ``n`` nodes."""
         order = np.argsort(pairs[:, 0], kind="stable")
         counts = np.bincount(pairs[:, 0], minlength=n)
@@ -46,7 +46,7 @@ class Following(NamedTuple):
     waits: p.Ints  # how many nodes each one waits for
 
     @classmethod
-    def of(cls, waits: Waits, turn: p.Ints | None = None) -> Self:
+    def from_waits(cls, waits: Waits, turn: p.Ints | None = None) -> Self:
         """Build from the dependencies, and the node before each node in its stream, ``turn``.
 
         ``turn`` has shape (n,), with NO_NODE for none.
@@ -97,20 +97,20 @@ def _followers(start: p.Ints, before: p.Ints, turn: p.Ints) -> tuple[p.Indices, 
 # none that is yet to be issued.
 
 
-def order_of_issue(waits: Waits) -> p.Ints:
+def find_issue_order(waits: Waits) -> p.Ints:
     """Return the nodes of all classes in the order in which their ranks issue them, (n,).
 
     The nodes must not wait in circles.
     """
-    following = Following.of(waits)
+    following = Following.from_waits(waits)
     return _lowest_first(following.start, following.nodes, following.waits)
 
 
-def turns(waits: Waits, stream: p.Ints, issued: p.Ints) -> p.Ints:
+def find_turns(waits: Waits, stream: p.Ints, issued: p.Ints) -> p.Ints:
     """Return the node that each node must follow on its stream, (n,); NO_NODE for none.
 
     ``stream`` numbers each node's stream if its nodes take turns, else -1; ``issued`` is the result
-    of :func:`order_of_issue`. A node that waits for the node before it anyway gets none.
+    of :func:`find_issue_order`. A node that waits for the node before it anyway gets none.
     """
     return _not_yet_after(*waits, stream, issued)
 

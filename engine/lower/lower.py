@@ -10,7 +10,7 @@ from dimsweep.engine.lower import program as p
 from dimsweep.engine.lower.choices import Choices
 from dimsweep.engine.lower.fold import fold_ranks
 from dimsweep.engine.lower.forms import Forms
-from dimsweep.engine.lower.memory import Servers, check_memory, nodes_of, with_expansion
+from dimsweep.engine.lower.memory import Servers, apply_expansion, build_node_group, check_memory
 from dimsweep.engine.lower.nodes import Nodes
 from dimsweep.engine.lower.tables import structure
 from dimsweep.engine.workload.graph import Workload
@@ -44,7 +44,8 @@ def lower(workload: Workload, cluster: Cluster, *, fold: bool = True) -> p.Progr
         with prefixing_errors("reliability"):  # before anything is simulated
             cluster.reliability.renewal(cluster.topology.n_npus, workload.state)
     _check_acyclic(workload)
-    cluster, nodes_shared = with_expansion(cluster, workload.footprint), nodes_of(workload, cluster)
+    nodes_shared = build_node_group(workload, cluster)
+    cluster = apply_expansion(cluster, workload.footprint)
     sizes, npus = cluster.topology.sizes, cluster.npus
     folding = fold_ranks(workload, sizes, fold=fold, nodes=nodes_shared, npu=npus.of)
     algorithms = chosen_algorithms(cluster)
@@ -62,7 +63,7 @@ def lower(workload: Workload, cluster: Cluster, *, fold: bool = True) -> p.Progr
     )
     tables = structure(cluster, folding, nodes, forms, in_order=workload.in_order)
     choices = None if forms.library is None else Choices(forms.library, forms)
-    return p.Program.on(
+    return p.Program.build(
         cluster,
         tables,
         names,

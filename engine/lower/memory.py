@@ -101,7 +101,7 @@ def kind_of(memory: RemoteMemory) -> str:
     return next((kind for kind, cls in MEMORIES.items() if type(memory) is cls), "of your own")
 
 
-def with_expansion(cluster: Cluster, need: Footprint | None) -> Cluster:
+def apply_expansion(cluster: Cluster, need: Footprint | None) -> Cluster:
     """Return the cluster with the memory rate of the place where ``need`` is stored."""
     memory = cluster.memory
     if memory is None or not memory.EXPANDS or need is None:
@@ -144,7 +144,7 @@ class Served(NamedTuple):
     most: float  # what it takes if all that use the servers ask at once
 
 
-def nodes_of(workload: Workload, cluster: Cluster) -> Group | None:
+def build_node_group(workload: Workload, cluster: Cluster) -> Group | None:
     """Return the nodes as a group if an access depends on the other NPUs of its node, else None."""
     if cluster.memory is None or not any(map(_accesses, workload.graphs)):
         return None
@@ -169,7 +169,7 @@ class Servers:
         """
         assert self._memory is not None
         if work.group and (self._memory.BROADCASTS or not work.shared):
-            self._check_alike(work, self._memory, cls)
+            self._check_equivalent(work, self._memory, cls)
         request = self._request(work)
         service, count = self._memory.service(request), self._folding.count
         on_node = [other for other in self._on_node(cls) if other in self._users]
@@ -209,22 +209,25 @@ class Servers:
         return on_them // math.prod(self._node)
 
     @cached_property
-    def _all(self) -> tuple[int, int]:
+    def _total_users(self) -> tuple[int, int]:
         """Number of NPUs that use the memory, and of their nodes."""
         kinds = {self._on_node(cls): self._n_nodes(cls) for cls in self._users}
         return sum(self._folding.count[cls] for cls in self._users), sum(kinds.values())
 
     def _request(self, work: Access) -> Request:
         """Return the request if all users of the memory run ``work``."""
+        users = self._total_users
         if not work.group:
-            return Request(work.n_bytes, *self._all, store=work.store)
+            return Request(work.n_bytes, *users, store=work.store)
         group = self._workload.groups[work.group]
         if work.shared:
-            return Request(work.n_bytes, *self._all, copies=group.n_members, store=work.store)
+            return Request(
+                work.n_bytes, *self._total_users, copies=group.n_members, store=work.store
+            )
         over = math.prod(map(_spanned, group.sizes, group.strides, self._node))
-        return Request(work.n_bytes, *self._all, group.n_members, over, store=work.store)
+        return Request(work.n_bytes, *self._total_users, group.n_members, over, store=work.store)
 
-    def _check_alike(self, work: Access, memory: RemoteMemory, cls: int) -> None:
+    def _check_equivalent(self, work: Access, memory: RemoteMemory, cls: int) -> None:
         """Raise :class:`DimsweepError` unless the members of a joint access are in step.
 
         They must run the same graph on equally fast NPUs, and the memory must support the access.
@@ -238,7 +241,7 @@ class Servers:
                 hint="set memory=hierarchical, or workload.plan.memory_collectives: false",
             )
         members = self._folding.members[cls].get(work.group, (cls,))
-        if len(set(map(self._folding.alike, members))) > 1:
+        if len(set(map(self._folding.equivalence_key, members))) > 1:
             raise DimsweepError(
                 f"members of group {work.group!r} run different graphs or on NPUs of different "
                 "speeds, so they cannot load or store together",

@@ -16,7 +16,7 @@ from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.lower import program as p
 from dimsweep.engine.lower.fold import Folding
 from dimsweep.engine.lower.forms import Forms, Interned
-from dimsweep.engine.lower.issue import Waits, order_of_issue, turns
+from dimsweep.engine.lower.issue import Waits, find_issue_order, find_turns
 from dimsweep.engine.lower.memory import Served, Servers
 from dimsweep.engine.lower.program import ACCESS, NO_ACCESSES, NOT_SHARED
 from dimsweep.engine.topology.coordinates import Offset, reverse_offset, wrap_offset
@@ -196,16 +196,16 @@ class Nodes:
             np.concatenate([getattr(part, name) for part in parts])
             for name in ("sends", "receives", "met")
         )
-        self._what, self.waits = self._written_out(parts)
+        self._what, self.waits = self._list_nodes(parts)
         self.key = self._keys()
         nodes = np.arange(len(self._what), dtype=np.int32)
-        issued = nodes if workload.is_sorted else order_of_issue(self.waits)
-        self.stream, self.stream_names = self._taken(cluster.collectives.streams, issued)
+        issued = nodes if workload.is_sorted else find_issue_order(self.waits)
+        self.stream, self.stream_names = self._assign_streams(cluster.collectives.streams, issued)
         # Nodes take turns on the streams that run collectives.
         on = {(each.cls, each.stream) for each in self._known if each.kind == p.NodeKind.COLLECTIVE}
         queued = np.array([(each.cls, each.stream) in on for each in self._known], dtype=bool)
         stream = np.where(queued[self._what], self.stream, np.int32(p.NO_STREAM))
-        self.turn = turns(self.waits, stream, issued)
+        self.turn = find_turns(self.waits, stream, issued)
         self._meetings = self._meet(met, issued)
         self._check_complete()
         self.flow = self._flows()
@@ -260,23 +260,23 @@ class Nodes:
             after.append(np.array(outside, dtype=np.int64))
         return _Part(
             section,
-            _joined(known),
-            _joined(after),
+            _concatenate(known),
+            _concatenate(after),
             _repeated_rows(sends, MESSAGE, section),
             _repeated_rows(receives, MESSAGE, section),
             _repeated_rows(met, MET, section),
         )
 
-    def _written_out(self, parts: Sequence[_Part]) -> tuple[NDArray[np.intp], Waits]:
+    def _list_nodes(self, parts: Sequence[_Part]) -> tuple[NDArray[np.intp], Waits]:
         """Return the properties and waits of each node, for all repetitions of all parts."""
         known, after = (
-            _joined([getattr(part, name) for part in parts]) for name in ("known", "after")
+            _concatenate([getattr(part, name) for part in parts]) for name in ("known", "after")
         )
-        times, every = np.array([(s.times, s.every) for s, *_ in parts]).T
+        times, every = np.array([(s.times, s.period) for s, *_ in parts]).T
         # Nodes of the first times only, one part's behind another's, in the place of all.
         skipped = np.cumsum((times - 1) * every) - (times - 1) * every
         after[:, 0] -= np.repeat(skipped, [len(part.after) for part in parts])
-        once = Waits.of_pairs(after, len(known))
+        once = Waits.from_pairs(after, len(known))
         if times.max() == 1:
             return known.astype(np.intp), once
         what = np.empty(len(self.name), dtype=np.intp)
@@ -284,13 +284,13 @@ class Nodes:
         before = np.empty(sum(part.section.times * len(part.after) for part in parts), np.int32)
         node = wait = first = first_wait = 0
         for section, _, pairs, *_ in parts:
-            shape, last = (section.times, section.every), first + section.every
-            end = node + section.times * section.every
+            shape, last = (section.times, section.period), first + section.period
+            end = node + section.times * section.period
             what[node:end].reshape(shape)[:] = known[first:last]
             counts[node:end].reshape(shape)[:] = own[first:last]
             node, first = end, last
             last, end = first_wait + len(pairs), wait + section.times * len(pairs)
-            by = np.arange(section.times, dtype=np.int32)[:, None] * section.every
+            by = np.arange(section.times, dtype=np.int32)[:, None] * section.period
             out = before[wait:end].reshape(section.times, len(pairs))
             np.add(by, once.before[first_wait:last], out=out)
             wait, first_wait = end, last
@@ -303,11 +303,11 @@ class Nodes:
         for place, operator in enumerate(stamp.operators):
             work = operator.work
             if id(work) not in works:
-                entry = self._know(cls, stamp.name(place), work)
+                entry = self._find_known(cls, stamp.name(place), work)
                 works[id(work)] = entry, self._is_shared(cls, work)
             entry, is_shared = works[id(work)]
             if host:
-                entry, lead = self._issued(cls, entry, work, lead)
+                entry, lead = self._find_issued(cls, entry, work, lead)
             known.append(self._known(entry))
             after += [(place, before) for before in operator.after]
             if is_shared:
@@ -346,7 +346,7 @@ class Nodes:
         place[issued] = np.arange(len(issued))
         met = met[np.argsort(place[met["node"]], kind="stable")]
         own = met["cls"] * len(self._groups) + met["group"]
-        number = _turns(own)
+        number = _count_earlier_equals(own)
         keys = np.stack([met["group"], met["members"], number], axis=1)
         _, first, meeting = np.unique(keys, axis=0, return_index=True, return_inverse=True)
         return _Meetings(met, number, meeting.reshape(-1), first)
@@ -384,9 +384,9 @@ class Nodes:
         if wrong.any():
             number = np.flatnonzero(wrong)[first[wrong].argmin()]
             others = np.flatnonzero((meeting == number) & unlike).tolist()
-            raise self._incomplete(int(first[number]), others[0] if others else None)
+            raise self._missing_member_error(int(first[number]), others[0] if others else None)
 
-    def _incomplete(self, first: int, unlike: int | None) -> DimsweepError:
+    def _missing_member_error(self, first: int, unlike: int | None) -> DimsweepError:
         """Return the error for a collective whose members disagree or are missing.
 
         ``first`` is its first member, ``unlike`` a member with another collective, if any.
@@ -414,7 +414,7 @@ class Nodes:
             code="stalled",
         )
 
-    def _taken(self, n: int, issued: p.Ints) -> tuple[p.Ints, tuple[str, ...]]:
+    def _assign_streams(self, n: int, issued: p.Ints) -> tuple[p.Ints, tuple[str, ...]]:
         """Return each node's stream, among those of all classes, and the stream names of a class.
 
         Collectives take ``n`` streams in turn.
@@ -423,7 +423,7 @@ class Nodes:
         if n > 1:
             of = issued[self.column("kind", issued) == p.NodeKind.COLLECTIVE]
             own = self.column("stream", of)
-            turn = _turns(self.column("cls", of) * len(names) + own) % n
+            turn = _count_earlier_equals(self.column("cls", of) * len(names) + own) % n
             taken = np.unique(np.stack([turn, own], axis=1), axis=0)
             for again, base in taken[taken[:, 0] > 0].tolist():
                 moved.append((of[(turn == again) & (own == base)], 1 + len(names) - base))
@@ -452,7 +452,7 @@ class Nodes:
             rows[name] = [getattr(known, name) for known in self._known]
         return rows
 
-    def _know(self, cls: int, name: str, work: Work) -> _Known:
+    def _find_known(self, cls: int, name: str, work: Work) -> _Known:
         if isinstance(work, Compute) and work.on_host:
             stream = 1 + self.streams(work.stream or HOST)
             duration, _ = self._compute(cls, name, work)
@@ -521,12 +521,14 @@ class Nodes:
         given = np.stack([receives[name] for name in ("cls", "offset", "tag")], axis=1)
         here, far = np.lexsort(wanted.T), np.lexsort(given.T)
         if not np.array_equal(wanted[here], given[far]):
-            raise self._unmatched(wanted, given)
+            raise self._unmatched_error(wanted, given)
         send, receive = sends["node"][here], receives["node"][far]
         self.receiver[self.flow[send]] = receive
         self.flow[receive] = self.flow[send]
 
-    def _unmatched(self, wanted: NDArray[np.int64], given: NDArray[np.int64]) -> DimsweepError:
+    def _unmatched_message_error(
+        self, wanted: NDArray[np.int64], given: NDArray[np.int64]
+    ) -> DimsweepError:
         """Return the error for a message without a receive, or the reverse."""
         n, first = len(wanted), self._folding.first
         key = np.unique(np.concatenate([wanted, given]), axis=0, return_inverse=True)[1].reshape(-1)
@@ -551,7 +553,7 @@ class Nodes:
         )
 
 
-def _turns(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+def _count_earlier_equals(keys: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the number of equal keys before each key."""
     order = np.argsort(keys, kind="stable")
     turn = np.empty(len(keys), dtype=np.int64)
@@ -559,7 +561,7 @@ def _turns(keys: NDArray[np.int64]) -> NDArray[np.int64]:
     return turn
 
 
-def _joined(arrays: list[NDArray[_Integer]]) -> NDArray[_Integer]:
+def _concatenate(arrays: list[NDArray[_Integer]]) -> NDArray[_Integer]:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
@@ -569,7 +571,7 @@ def _repeated_rows(rows: list[_Row], dtype: np.dtype[np.void], section: Section)
         return np.array(rows, dtype=dtype) if rows else _NOBODY[dtype]
     found = np.tile(np.array(rows, dtype=dtype), section.times)
     time = np.repeat(np.arange(section.times), len(rows))
-    found["node"] += time * section.every
+    found["node"] += time * section.period
     if dtype is MESSAGE:
         found["tag"] += time * found["by"]
     return found

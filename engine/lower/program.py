@@ -258,13 +258,13 @@ def _no_choices() -> Longs:
 class Chooser(Protocol):
     """A library's choices for R forms of a program, by the bandwidths."""
 
-    def at(self, bandwidth: Floats) -> Longs:
+    def choose(self, bandwidth: Floats) -> Longs:
         """Return the choices (P, R) at bandwidths of shape (P, D) in bytes/s."""
 
-    def made(self, structure: Structure, choices: Longs) -> Structure:
+    def apply(self, structure: Structure, choices: Longs) -> Structure:
         """Return the structure with these choices (R,) instead of others."""
 
-    def least(self, structure: Structure, low: Floats, high: Floats) -> Structure:
+    def relax(self, structure: Structure, low: Floats, high: Floats) -> Structure:
         """Return the structure whose phases request no more than any choice in a box.
 
         Bandwidths are between ``low`` and ``high``, (D,) each.
@@ -337,7 +337,7 @@ class Program:
     chosen: Longs = field(default_factory=_no_choices, compare=False)
 
     @classmethod
-    def on(
+    def build(
         cls,
         cluster: Cluster,
         structure: Structure,
@@ -368,7 +368,7 @@ class Program:
         program = cls(structure, names, *point, communication, workload, cluster)
         if chooser is None:
             return program
-        (chosen,) = chooser.at(bandwidth[None])
+        (chosen,) = chooser.choose(bandwidth[None])
         return dataclasses.replace(program, chooser=chooser, chosen=chosen)
 
     @property
@@ -397,26 +397,26 @@ class Program:
         moved = dataclasses.replace(self, **changes)  # type: ignore[arg-type]
         if moved.chooser is None:
             return moved
-        return moved._with(moved.chooser, moved.chooser.at(moved.bandwidth[None])[0])
+        return moved._with_choice(moved.chooser, moved.chooser.choose(moved.bandwidth[None])[0])
 
-    def by_choice(self, bandwidth: Floats) -> list[tuple["Program", Longs]]:
+    def group_by_choice(self, bandwidth: Floats) -> list[tuple["Program", Longs]]:
         """Return a program for each group of points (P, D) with equal choices of the library.
 
         Each comes with the indices of its points.
         """
         if self.chooser is None:
             return [(self, np.arange(len(bandwidth)))]
-        distinct, group = np.unique(self.chooser.at(bandwidth), axis=0, return_inverse=True)
+        distinct, group = np.unique(self.chooser.choose(bandwidth), axis=0, return_inverse=True)
         group = group.reshape(-1)
         return [
-            (self._with(self.chooser, chosen), np.flatnonzero(group == number))
+            (self._with_choice(self.chooser, chosen), np.flatnonzero(group == number))
             for number, chosen in enumerate(distinct)
         ]
 
-    def _with(self, chooser: Chooser, chosen: Longs) -> "Program":
+    def _with_choice(self, chooser: Chooser, chosen: Longs) -> "Program":
         if np.array_equal(chosen, self.chosen):
             return self
-        made = chooser.made(self.structure, chosen)
+        made = chooser.apply(self.structure, chosen)
         return dataclasses.replace(self, structure=made, chosen=chosen)
 
 

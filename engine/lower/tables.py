@@ -46,7 +46,7 @@ def structure(
         "n_tallies": len(nodes.tallies),
     }
     shape = _shape(cluster, forms, numbers, in_order=in_order)
-    following = Following.of(nodes.waits, nodes.turn)
+    following = Following.from_waits(nodes.waits, nodes.turn)
     form_list = list(forms.forms)
     return of_forms(cluster, forms)._replace(
         shape=shape,

@@ -232,12 +232,13 @@ def build_forest(
 def _place_forest(forest: Forest, ranks: tuple[int, ...], links: tuple[int, ...]) -> Forest:
     """Return the trees of a numbered forest with the ranks and links of one group."""
 
-    def own(branch: Branch) -> Branch:
+    def place_branch(branch: Branch) -> Branch:
         way = tuple(links[i] for i in branch.way)
         return Branch(ranks[branch.parent], ranks[branch.child], way, branch.n)
 
     trees = (
-        Tree(ranks[tree.root], tree.n, tuple(map(own, tree.branches))) for tree in forest.trees
+        Tree(ranks[tree.root], tree.n, tuple(map(place_branch, tree.branches)))
+        for tree in forest.trees
     )
     return replace(forest, trees=tuple(trees))
 

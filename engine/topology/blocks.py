@@ -257,13 +257,13 @@ class Grid(Block):
 
     def message_path(self, n: int, offset: int) -> MessagePath:
         """Return a path of one link at a time; its length is that of most NPUs' messages."""
-        hops = Counter(len(self._to(i, offset)) for i in range(n))
+        hops = Counter(len(self._route_from(i, offset)) for i in range(n))
         return MessagePath(1 / self.links(n), hops.most_common(1)[0][0])
 
     def entrance(self, n: int, offset: int, senders: Senders) -> int:
         """Return the link on which most messages arrive, as some may wrap round a row."""
         (sending,) = np.nonzero(senders.any(axis=0))
-        ends = (self._to(i, offset)[-1] for i in sending.tolist())
+        ends = (self._route_from(i, offset)[-1] for i in sending.tolist())
         return Counter(map(self._entrance, ends)).most_common(1)[0][0]
 
     def _entrance(self, link: Pair) -> int:
@@ -276,12 +276,17 @@ class Grid(Block):
 
     def link_load(self, n: int, offset: int, senders: Senders) -> int:
         load = [
-            Counter(link for i, sends in enumerate(line) if sends for link in self._to(i, offset))
+            Counter(
+                link
+                for i, sends in enumerate(line)
+                if sends
+                for link in self._route_from(i, offset)
+            )
             for line in np.unique(senders, axis=0).tolist()
         ]
         return max(max(links.values(), default=1) for links in load)
 
-    def _to(self, npu: int, offset: int) -> list[Pair]:
+    def _route_from(self, npu: int, offset: int) -> list[Pair]:
         return self.route(npu, (npu + offset) % self.size)
 
     def closes_ring(self, n: int, p: int, stride: int) -> bool:

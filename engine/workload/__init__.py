@@ -5,7 +5,7 @@ The classes that every script needs are in :mod:`engine`; here is the rest.
 
 from dimsweep.engine.workload.flows import FlowList, ListedFlow, flows_workload
 from dimsweep.engine.workload.graph import Amount, Attention, Footprint, Kernel, MatMul
-from dimsweep.engine.workload.jobs import Job, Jobs, together
+from dimsweep.engine.workload.jobs import Job, Jobs, combine_jobs
 from dimsweep.engine.workload.layers import (
     Communication,
     Convolution,

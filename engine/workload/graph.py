@@ -68,7 +68,7 @@ class Footprint:
         return self.total / (1 - IDLE)
 
 
-def fullest(stages: Sequence[Footprint]) -> Footprint:
+def find_fullest(stages: Sequence[Footprint]) -> Footprint:
     """Return the footprint of the fullest stage, with the footprints of all stages."""
     most = max(stages, key=lambda each: each.total)
     return replace(most, stages=tuple(stages)) if len(stages) > 1 else most
@@ -237,7 +237,7 @@ class Stamp(NamedTuple):
         """Return the name of the operator at ``place`` of the stamp."""
         return self.prefix.replace("{}", str(self.number)) + self.operators[place].name
 
-    def at(self, place: int) -> Operator:
+    def operator_at(self, place: int) -> Operator:
         """Return the operator at ``place`` of the stamp, as it is in the graph."""
         operator, outside = self.operators[place], dict(self.outside).get(place, ())
         after = (*outside, *(self.start + before for before in operator.after))
@@ -246,7 +246,7 @@ class Stamp(NamedTuple):
             work = replace(work, tag=work.tag + self.number * self.tags)
         return Operator(self.name(place), work, after)
 
-    def again(self, places: int, numbers: int) -> "Stamp":
+    def shift(self, places: int, numbers: int) -> "Stamp":
         """Return the stamp moved on by ``places`` operators and ``numbers`` micro-batches."""
         outside = ((i, tuple(b + places for b in before)) for i, before in self.outside)
         return self._replace(
@@ -270,22 +270,22 @@ class Section(NamedTuple):
         return self.stamps[0].start
 
     @property
-    def every(self) -> int:
+    def period(self) -> int:
         """Number of operators in one repetition."""
         last = self.stamps[-1]
         return last.start + len(last.operators) - self.start
 
-    def at(self, place: int) -> Operator:
+    def operator_at(self, place: int) -> Operator:
         """Return the operator at ``place`` of the graph, which is in this section."""
-        time, inside = divmod(place - self.start, self.every)
+        time, inside = divmod(place - self.start, self.period)
         first = self.start + inside
         stamp = self.stamps[bisect.bisect(self.stamps, first, key=lambda each: each.start) - 1]
-        return stamp.again(time * self.every, time * self.step).at(first - stamp.start)
+        return stamp.shift(time * self.period, time * self.step).operator_at(first - stamp.start)
 
     @property
     def end(self) -> int:
         """Place after its last operator."""
-        return self.start + self.times * self.every
+        return self.start + self.times * self.period
 
 
 class StampedGraph(Sequence[Operator]):
@@ -301,8 +301,8 @@ class StampedGraph(Sequence[Operator]):
         for section in self.sections:
             for time in range(section.times):
                 for stamp in section.stamps:
-                    moved = stamp.again(time * section.every, time * section.step)
-                    yield from map(moved.at, range(len(moved.operators)))
+                    moved = stamp.shift(time * section.period, time * section.step)
+                    yield from map(moved.operator_at, range(len(moved.operators)))
 
     @overload
     def __getitem__(self, place: int) -> Operator: ...
@@ -313,7 +313,7 @@ class StampedGraph(Sequence[Operator]):
             return [self[i] for i in range(*place.indices(len(self)))]
         i = range(len(self))[place]
         number = bisect.bisect(self.sections, i, key=lambda section: section.start) - 1
-        return self.sections[number].at(i)
+        return self.sections[number].operator_at(i)
 
 
 Graph = Sequence[Operator]

@@ -46,7 +46,7 @@ class Jobs:
     topology: Topology
     ranks: Mapping[str, range]
 
-    def alone(self, name: str) -> Workload:
+    def isolate(self, name: str) -> Workload:
         """Return the workload with one job; the ranks of all other jobs are idle."""
         whole, own = self.workload, self.ranks[name]
         assert whole.graph_of_rank is not None
@@ -55,7 +55,7 @@ class Jobs:
         return replace(whole, graphs=(*whole.graphs, ()), graph_of_rank=of_rank, name=name)
 
 
-def together(jobs: Mapping[str, Job]) -> Jobs:
+def combine_jobs(jobs: Mapping[str, Job]) -> Jobs:
     """Return all ``jobs`` as one workload, with ranks in this order.
 
     The outermost dimension of each topology must be a Switch; only its size may differ. The
@@ -76,7 +76,7 @@ def together(jobs: Mapping[str, Job]) -> Jobs:
     for name, (workload, topology) in jobs.items():
         _check(name, topology, first, start, n)
         _check_messages(name, workload, topology.sizes)
-        renamed = _Renamed(name)
+        renamed = _GroupRenamer(name)
         of_rank.append(graph_by_rank(workload, topology.sizes) + len(graphs))
         graphs += map(renamed.graph, workload.graphs)
         groups |= {renamed.group(each): group for each, group in workload.groups.items()}
@@ -146,7 +146,7 @@ def _in_order(jobs: Mapping[str, Job]) -> bool:
     return found.pop()
 
 
-class _Renamed:
+class _GroupRenamer:
     """Put the name of a job in front of the names of its groups; shared objects stay shared."""
 
     def __init__(self, job: str) -> None:
@@ -162,19 +162,20 @@ class _Renamed:
         return StampedGraph(
             section._replace(
                 stamps=tuple(
-                    stamp._replace(operators=self._all(stamp.operators)) for stamp in section.stamps
+                    stamp._replace(operators=self._rename_operators(stamp.operators))
+                    for stamp in section.stamps
                 )
             )
             for section in sections_of(graph)
         )
 
-    def _all(self, operators: tuple[Operator, ...]) -> tuple[Operator, ...]:
+    def _rename_operators(self, operators: tuple[Operator, ...]) -> tuple[Operator, ...]:
         if id(operators) not in self._operators:
-            renamed = tuple(replace(each, work=self._work(each.work)) for each in operators)
+            renamed = tuple(replace(each, work=self._rename_work(each.work)) for each in operators)
             self._operators[id(operators)] = operators, renamed
         return self._operators[id(operators)][1]
 
-    def _work(self, work: Work) -> Work:
+    def _rename_work(self, work: Work) -> Work:
         if id(work) not in self._works:
             renamed = work
             if isinstance(work, Collective):

@@ -67,7 +67,7 @@ def place(
     return groups
 
 
-def join(groups: Sequence[Group]) -> Group:
+def join_groups(groups: Sequence[Group]) -> Group:
     """Return the group of all members of several axes.
 
     Raises :class:`DimsweepError` if the members are not evenly spaced in some dimension.
@@ -99,7 +99,7 @@ def _with_rest(axes: Mapping[str, _Axis], sizes: Sequence[int]) -> list[tuple[st
     others = [axis for _, axis in last[:-1]]
     own = [[*axis] if isinstance(axis, (list, tuple)) else [axis] for axis in others]
     whole = [*sizes] if len(own[0]) == len(sizes) else [math.prod(sizes)]
-    if not all(_is_whole(p) and p > 0 for each in own for p in each):
+    if not all(_is_whole_number(p) and p > 0 for each in own for p in each):
         return last
     if any(len(each) != len(whole) for each in own):
         return last
@@ -114,9 +114,9 @@ def _with_rest(axes: Mapping[str, _Axis], sizes: Sequence[int]) -> list[tuple[st
 def _split(axis: _Axis, room: list[int]) -> list[int]:
     if axis == REST:
         return room
-    if _is_whole(axis):
+    if _is_whole_number(axis):
         return _innermost(axis, room)
-    if not isinstance(axis, (list, tuple)) or not all(map(_is_whole, axis)):
+    if not isinstance(axis, (list, tuple)) or not all(map(_is_whole_number, axis)):
         raise DimsweepError(
             f"{axis!r} is not a degree",
             hint=f"a whole number, one for each dimension, or {REST!r}",
@@ -132,7 +132,7 @@ def _split(axis: _Axis, room: list[int]) -> list[int]:
     return list(axis)
 
 
-def _is_whole(value: object) -> TypeGuard[int]:
+def _is_whole_number(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -173,9 +173,11 @@ def _check_product(
 
     An ``axis`` that fits the ``room`` is not checked.
     """
-    degrees = {name: degree for name, degree in axes.items() if _is_whole(degree) and degree > 1}
+    degrees = {
+        name: degree for name, degree in axes.items() if _is_whole_number(degree) and degree > 1
+    }
     n, ranks = math.prod(sizes), math.prod(degrees.values())
-    if not _is_whole(axis) or len(degrees) < 2 or n % ranks == 0 or _fits(axis, room):
+    if not _is_whole_number(axis) or len(degrees) < 2 or n % ranks == 0 or _fits(axis, room):
         return
     raise InfeasibleError(
         " x ".join(f"{name} {degree}" for name, degree in degrees.items())

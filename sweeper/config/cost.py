@@ -12,11 +12,11 @@ from dimsweep.engine import cluster as engine
 from dimsweep.engine.cluster import (
     OtherPart,
     WholePrices,
+    add_npus,
     linear_bill,
     network_bill,
     network_prices,
     product_bill,
-    with_npus,
 )
 from dimsweep.engine.network import Amount, Bill, Cabling, Fabric, Network, PartKind, PriceList
 from dimsweep.engine.network import Part as EnginePart
@@ -223,7 +223,7 @@ class Purchase:
         npus = [(other.part, len(other.at)) for other in others]
         if cost.npu_part is not None:
             npus = [(cost.npu_part, n - sum(n for _, n in npus)), *npus]
-        return replace(with_npus(bill, npus), pue=cost.power.pue)
+        return replace(add_npus(bill, npus), pue=cost.power.pue)
 
     def prices(self) -> Prices | None:
         """Return its prices; None if a part lacks one (:meth:`bill` names it)."""
@@ -257,7 +257,7 @@ class Purchase:
     ) -> Prices | None:
         """Return prices from a table of tiers; NPUs of other kinds replace the same number."""
         found = network_prices(self.topology, _build_tiers(tiers), npu, self.fabrics)
-        lines = with_npus(Bill(()), ((other.part, len(other.at)) for other in self.others))
+        lines = add_npus(Bill(()), ((other.part, len(other.at)) for other in self.others))
         total = lines.power if watts else lines.cost
         if found is None or total is None:
             return None

@@ -14,7 +14,7 @@ import dimsweep.engine
 import dimsweep.engine.workload
 from dimsweep.engine import Cluster, DimsweepError, Fidelity, Program
 from dimsweep.engine.cluster import OtherNpus
-from dimsweep.engine.workload import together
+from dimsweep.engine.workload import combine_jobs
 from dimsweep.sweeper.config.sources import read_values
 from dimsweep.sweeper.config.workload import Workload, parse_workload
 from dimsweep.sweeper.part import (
@@ -110,7 +110,7 @@ class Jobs(Workload):
 
         jobs = self.together(cluster)
         for name, ranks in jobs.ranks.items():
-            yield name, ranks, lower_by_rank(jobs.alone(name), cluster, fidelity)
+            yield name, ranks, lower_by_rank(jobs.isolate(name), cluster, fidelity)
 
     def together(self, cluster: Cluster) -> dimsweep.engine.workload.Jobs:
         """Return all jobs on their parts of a cluster.
@@ -136,7 +136,7 @@ class Jobs(Workload):
                 raise error.with_prefix(f"workload.jobs.{name}") from error.__cause__
             start += job.size
         with naming_key("workload"):
-            whole = together(built)
+            whole = combine_jobs(built)
         if cluster.npus.of is None:
             return whole
         # Each job was held against the memory of its own NPUs: others need not hold the fullest.

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from dimsweep.engine import DimsweepError, units
-from dimsweep.engine.cluster import with_npus
+from dimsweep.engine.cluster import add_npus
 from dimsweep.engine.network import Bill
 from dimsweep.engine.workload.plan import DeviceMesh
 from dimsweep.sweeper.calibrate.evidence import Evidence, compute_confidence, find_evidence
@@ -372,7 +372,7 @@ class CellSummary:
             for each in kinds
         ]
         rest = n - sum(len(other.at) for other in others)
-        bill = with_npus(Bill(()), ((other.part, len(other.at)) for other in others))
+        bill = add_npus(Bill(()), ((other.part, len(other.at)) for other in others))
         return self.npu_price * rest + (bill.cost or 0.0)
 
     @property

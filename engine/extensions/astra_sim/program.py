@@ -272,7 +272,7 @@ class _Lowering:
 
     def structure(self) -> p.Structure:
         rows, plans = self.rows, self._plans
-        following = Following.of(Waits.of([row.after for row in rows]))
+        following = Following.from_waits(Waits.from_lists([row.after for row in rows]))
         return p.Structure(
             shape=_shape(
                 self._inputs, self._folding, max((f.chunks for _, f in self._forms), default=1)
@@ -432,7 +432,7 @@ def program_on(
             if row.kind in (p.NodeKind.COLLECTIVE, p.NodeKind.SEND)
         ),
     )
-    program = p.Program.on(cluster, structure, names, Workload(((),), name="traces"))
+    program = p.Program.build(cluster, structure, names, Workload(((),), name="traces"))
     return replace(program, entrances=ItsRules())
 
 

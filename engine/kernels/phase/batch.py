@@ -283,7 +283,7 @@ class Runner:
         that only the program's witness finds.
         """
         points, delays = self._points(bandwidth, latency)
-        groups = self.program.by_choice(points)
+        groups = self.program.group_by_choice(points)
         if len(groups) == 1:
             return self._run_one_choice(groups[0][0], points, delays)
         measures = empty_measures(self.program.structure, len(points))
@@ -317,7 +317,7 @@ class Runner:
         """Simulate points at which a library chooses the same collectives as ``program``."""
         s = self._chained  # the same, whatever it chooses
         if program.chooser is not None and program is not self.program:
-            s = program.chooser.made(s, program.chosen)
+            s = program.chooser.apply(s, program.chosen)
         return _run(program, s, points, delays, record=False).measures
 
 

@@ -34,7 +34,7 @@ def heads_and_rows(r: Region, heads: int, rows: int) -> tuple[int, int]:
     return heads, rows
 
 
-def exchanged(
+def add_exchange(
     core: tuple[Step, ...],
     core_back: tuple[Step, ...],
     r: Region,
@@ -76,7 +76,7 @@ def attention_block(model: TransformerShape, r: Region) -> LayerBlock:
     out = r.linear("projection", tokens, queries, model.hidden)
     core, core_back, core_kept, core_gradients = _core(model, r)
     keys = value * tokens * 2 * model.kv * model.head / t  # bytes of the rank's keys and values
-    around, around_back = exchanged(core, core_back, r, keys, value * tokens * queries)
+    around, around_back = add_exchange(core, core_back, r, keys, value * tokens * queries)
     forward: tuple[Step, ...] = (
         norm,
         *r.column(into),
@@ -93,21 +93,23 @@ def attention_block(model: TransformerShape, r: Region) -> LayerBlock:
     )
     biases = projected + model.hidden if model.bias else 0
     norms = model.hidden * (2 if model.bias else 1)
-    selective, norm_again = r.shard.again(Module.CORE), r.shard.again(Module.NORM)
+    selective, norm_again = r.shard.recomputes(Module.CORE), r.shard.recomputes(Module.NORM)
     gradients = max(value * tokens * (projected + queries), core_gradients)
     return LayerBlock(
         "attention",
         forward,
         backward,
-        again=(norm,) * norm_again + core * selective + out.forward * r.shard.again(Module.LINEAR),
+        again=(norm,) * norm_again
+        + core * selective
+        + out.forward * r.shard.recomputes(Module.LINEAR),
         parameters=model.hidden * (projected + queries) + biases + norms,
         activations=(
-            (2 - norm_again) * r.part
+            (2 - norm_again) * r.part_bytes
             + value * tokens * (projected + queries)
             + (r.rows * model.hidden if model.dropout else 0)
             + (0 if selective else core_kept)
         ),
-        transient=r.passing + gradients + core_kept * selective + r.part * norm_again,
+        transient=r.buffer_bytes + gradients + core_kept * selective + r.part_bytes * norm_again,
         cache=_cached(model, r.shard),
     )
 
@@ -245,12 +247,12 @@ def latent_attention_block(model: TransformerShape, r: Region) -> LayerBlock:
     core, core_back = _latent_core(model, r)
     queries = value * tokens * heads * (model.head + model.rope)
     keys = value * tokens * model.heads / t * (2 * model.head + model.rope)
-    around, around_back = exchanged((core,), (core_back,), r, keys, queries)
+    around, around_back = add_exchange((core,), (core_back,), r, keys, queries)
     attended = _latent_decoded(model, r, heads) if r.shard.decode else (*key.forward, *around)
     latents = value * r.rows * latent  # bytes of the rank's own tokens
     gather: tuple[Step, ...] = ()
     scatter = r.reduce(latents)
-    if r.cut:
+    if r.is_divided:
         gather = (CollectiveStep(Kind.ALL_GATHER, latents, AXIS),)
         scatter = (CollectiveStep(Kind.REDUCE_SCATTER, latents * t, AXIS),)
     projected = heads * (2 * (model.head + model.rope) + model.head)  # queries, keys and values
@@ -262,7 +264,7 @@ def latent_attention_block(model: TransformerShape, r: Region) -> LayerBlock:
         residual_back, *r.row_backward(out), *around_back, *key.backward,
         *query.backward, *scatter, small_back, *down.backward, norm_back,
     )  # fmt: skip
-    selective, norm_again = r.shard.again(Module.CORE), r.shard.again(Module.NORM)
+    selective, norm_again = r.shard.recomputes(Module.CORE), r.shard.recomputes(Module.NORM)
     kept = 4.0 * heads * tokens
     return LayerBlock(
         "attention",
@@ -279,12 +281,12 @@ def latent_attention_block(model: TransformerShape, r: Region) -> LayerBlock:
             + model.kv_rank
         ),
         activations=(
-            (2 - norm_again) * r.part
+            (2 - norm_again) * r.part_bytes
             + 2 * latents
             + value * tokens * (projected + heads * model.head)
             + kept * (not selective)
         ),
-        transient=r.passing + value * tokens * projected + kept + r.part * norm_again,
+        transient=r.buffer_bytes + value * tokens * projected + kept + r.part_bytes * norm_again,
         cache=_latent_cached(model, r.shard),
     )
 

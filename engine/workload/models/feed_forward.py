@@ -28,10 +28,10 @@ def dense_block(model: TransformerShape, r: Region) -> LayerBlock:
     network, network_back, activated, kept = _network(model, r, inner, "mlp", "activation")
     biases = first + model.hidden if model.bias else 0
     norms = model.hidden * (2 if model.bias else 1)
-    norm_again, act_again = r.shard.again(Module.NORM), r.shard.again(Module.ACTIVATION)
-    half_again = model.gated and r.shard.again(Module.LINEAR)
+    norm_again, act_again = r.shard.recomputes(Module.NORM), r.shard.recomputes(Module.ACTIVATION)
+    half_again = model.gated and r.shard.recomputes(Module.LINEAR)
     half = r.linear("mlp 1 half", tokens, model.hidden, inner).forward * half_again
-    made_again = r.part * norm_again + value * tokens * inner * (act_again + half_again)
+    made_again = r.part_bytes * norm_again + value * tokens * inner * (act_again + half_again)
     return LayerBlock(
         "mlp",
         (norm, *network, residual),
@@ -39,9 +39,9 @@ def dense_block(model: TransformerShape, r: Region) -> LayerBlock:
         again=(norm,) * norm_again + half + (activated,) * act_again,
         parameters=model.hidden * (first + inner) + biases + norms,
         activations=(
-            2 * r.part + kept + (r.rows * model.hidden if model.dropout else 0) - made_again
+            2 * r.part_bytes + kept + (r.rows * model.hidden if model.dropout else 0) - made_again
         ),
-        transient=r.passing + kept + made_again,
+        transient=r.buffer_bytes + kept + made_again,
     )
 
 
@@ -82,11 +82,11 @@ _FP32 = 4.0  # bytes
 def expert_block(model: TransformerShape, r: Region) -> LayerBlock:
     """Return the feed-forward half of a layer with experts, on one rank."""
     value, hidden, n = r.value, model.hidden, r.shard.expert
-    inner = model.expert_inner // _cut(r)
+    inner = model.expert_inner // _expert_divisor(r)
     first = inner * (2 if model.gated else 1)
     sent = r.rows * model.top_k  # tokens that the rank's own tokens are copied to
     # Tokens that its experts get, from all ranks that cut them.
-    come = _own(r) * model.top_k * model.imbalance
+    come = _tokens_per_expert_share(r) * model.top_k * model.imbalance
     local = model.experts // n
     norm, norm_back = r.norm("mlp norm")
     residual, residual_back = r.residual("mlp", dropout=model.dropout, bias=model.bias)
@@ -109,10 +109,10 @@ def expert_block(model: TransformerShape, r: Region) -> LayerBlock:
     forward: tuple[Step, ...] = (norm, route, *shared, *out, *work, *back, residual)
     backward = (residual_back, *there, *work_back, *back, *shared_back, *route_back, norm_back)
     norms = hidden * (2 if model.bias else 1)
-    norm_again, act_again = r.shard.again(Module.NORM), r.shard.again(Module.ACTIVATION)
+    norm_again, act_again = r.shard.recomputes(Module.NORM), r.shard.recomputes(Module.ACTIVATION)
     # What the activation gets is kept beside it, and both are made again together.
     limited = value * come * first * _clamps(model, r)
-    made_again = r.part * norm_again + (value * come * inner + limited) * act_again
+    made_again = r.part_bytes * norm_again + (value * come * inner + limited) * act_again
     return LayerBlock(
         "experts",
         forward,
@@ -121,7 +121,7 @@ def expert_block(model: TransformerShape, r: Region) -> LayerBlock:
         parameters=hidden * model.experts + norms + shared_parameters,
         expert_parameters=local * (hidden * (first + inner) + (first + hidden) * model.bias),
         activations=(
-            2 * r.part
+            2 * r.part_bytes
             + n_bytes
             + value * come * (first + inner)
             + limited
@@ -129,7 +129,7 @@ def expert_block(model: TransformerShape, r: Region) -> LayerBlock:
             + (r.rows * hidden if model.dropout else 0)
             - made_again
         ),
-        transient=r.passing + value * come * (first + inner) + made_again,
+        transient=r.buffer_bytes + value * come * (first + inner) + made_again,
         # The gradients of one expert's weights, and what both all-to-alls send and receive.
         gradient_buffer=value * hidden * (first + inner) + (4 * n_bytes if n > 1 else 0),
     )
@@ -140,19 +140,19 @@ def _narrow(r: Region) -> float:
     return r.value if r.shard.dispatch_value is None else r.shard.dispatch_value
 
 
-def _cut(r: Region) -> int:
+def _expert_divisor(r: Region) -> int:
     """Return the number of ranks that divide each expert."""
     return 1 if r.shard.whole_experts else r.shard.tensor
 
 
-def _own(r: Region) -> int:
+def _tokens_per_expert_share(r: Region) -> int:
     """Return the tokens that the ranks which divide an expert bring to the experts."""
-    return r.tokens if _cut(r) > 1 else r.rows
+    return r.tokens if _expert_divisor(r) > 1 else r.rows
 
 
-def reached(model: TransformerShape, r: Region) -> float:
+def count_reached_experts(model: TransformerShape, r: Region) -> float:
     """Return the expected number of the rank's experts that receive a token."""
-    missed = (1 - model.top_k / model.experts) ** (_own(r) * r.shard.expert)
+    missed = (1 - model.top_k / model.experts) ** (_tokens_per_expert_share(r) * r.shard.expert)
     return model.experts // r.shard.expert * (1 - missed)
 
 
@@ -193,8 +193,8 @@ def _work(
     model: TransformerShape, r: Region, come: float
 ) -> tuple[tuple[Step, ...], tuple[Step, ...], tuple[Kernel, ...]]:
     """Return the work of the local experts: forward, backward, and the activation's kernels."""
-    value, inner = r.value, model.expert_inner // _cut(r)
-    first, met = inner * (2 if model.gated else 1), reached(model, r)
+    value, inner = r.value, model.expert_inner // _expert_divisor(r)
+    first, met = inner * (2 if model.gated else 1), count_reached_experts(model, r)
     each = come / met
     one = r.linear("expert 1", each, model.hidden, first, met)
     two = r.linear("expert 2", each, inner, model.hidden, met)
@@ -248,9 +248,9 @@ def _biased(
 
 def _tensor(r: Region, part: float, whole: float) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     """Gather tokens on the tensor-parallel ranks that divide an expert; sum up results."""
-    if _cut(r) == 1:
+    if _expert_divisor(r) == 1:
         return (), ()
-    if r.cut:
+    if r.is_divided:
         gather = CollectiveStep(Kind.ALL_GATHER, part, "tensor")
         return (gather,), (CollectiveStep(Kind.REDUCE_SCATTER, whole, "tensor"),)
     return (), (CollectiveStep(Kind.ALL_REDUCE, whole, "tensor"),)

@@ -122,7 +122,7 @@ def narrow_linear(
     """
     if not precision:
         forward, input_grad, weight_grad = (
-            _apart(kernel, apart) for kernel in linear(name, m, k, n, value, count)
+            _mark_apart(kernel, apart) for kernel in linear(name, m, k, n, value, count)
         )
         return Linear(name, (forward,), (input_grad,), (weight_grad,))
     factor = NARROW[precision]
@@ -130,7 +130,9 @@ def narrow_linear(
     def narrow(kernel_name: str, m: float, k: float, n: int, *, transposed: bool = False) -> Kernel:
         shape = MatMul(count, m, k, n, transposed)
         n_bytes = count * (factor * (m * k + k * n) + value * m * n)
-        return _apart(Kernel(kernel_name, shape.flops, n_bytes, shape, precision=precision), apart)
+        return _mark_apart(
+            Kernel(kernel_name, shape.flops, n_bytes, shape, precision=precision), apart
+        )
 
     def cast(kernel_name: str, values: float) -> Kernel:
         n_bytes = (value + 2 * factor) * count * values
@@ -146,12 +148,12 @@ def narrow_linear(
     )
 
 
-def _apart(kernel: Kernel, apart: bool) -> Kernel:
+def _mark_apart(kernel: Kernel, apart: bool) -> Kernel:
     shape = kernel.matmul
     return kernel._replace(matmul=shape._replace(apart=True)) if apart and shape else kernel
 
 
-def divided(kernel: Kernel, n: int) -> tuple[Kernel, ...]:
+def split_product(kernel: Kernel, n: int) -> tuple[Kernel, ...]:
     """Split a product into ``n`` products of equally many rows; the last takes the remainder."""
     whole = kernel.matmul
     assert whole is not None
@@ -255,7 +257,7 @@ class LayerBlock:
     output: float = 0.0
     cache: float = 0.0
 
-    def reached(self, micro_batches: int) -> float:
+    def reached_parameters(self, micro_batches: int) -> float:
         """Return the most expert values that receive gradients from ``micro_batches``."""
         return min(self.expert_parameters, micro_batches * self.expert_reach)
 
@@ -322,7 +324,7 @@ class Shard:
         """Whether each cached sequence gains one token."""
         return self.task is Task.DECODE
 
-    def again(self, module: Module) -> bool:
+    def recomputes(self, module: Module) -> bool:
         """Return whether a layer's backward pass computes ``module`` again separately."""
         selective = module is Module.CORE and self.recompute is Recompute.SELECTIVE
         return selective or module in self.recompute_modules

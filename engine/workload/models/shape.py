@@ -16,10 +16,10 @@ from dimsweep.engine.workload.models.model import (
     Task,
     TensorOverlap,
     WaitStep,
-    divided,
     elementwise,
     linear,
     narrow_linear,
+    split_product,
 )
 
 # --- dimensions -----------------------------------------------------------------------------------
@@ -177,29 +177,29 @@ class Region:
         return self.shard.value
 
     @property
-    def cut(self) -> bool:
+    def is_divided(self) -> bool:
         """Whether tokens are divided outside the tensor-parallel regions."""
         return self.shard.sequence_parallel and self.shard.tensor > 1 and not self.shard.decode
 
     @property
     def rows(self) -> int:
         """Number of the rank's tokens outside the tensor-parallel regions."""
-        return self.tokens // self.shard.tensor if self.cut else self.tokens
+        return self.tokens // self.shard.tensor if self.is_divided else self.tokens
 
     @property
-    def whole(self) -> float:
+    def full_bytes(self) -> float:
         """Bytes of the features of all tokens."""
         return self.value * self.tokens * self.hidden
 
     @property
-    def part(self) -> float:
+    def part_bytes(self) -> float:
         """Bytes of the features of the rank's own tokens."""
         return self.value * self.rows * self.hidden
 
     @property
-    def passing(self) -> float:
+    def buffer_bytes(self) -> float:
         """Bytes of a region's buffers for all tokens in the backward pass."""
-        return 3 * self.whole
+        return 3 * self.full_bytes
 
     def reduce(self, n_bytes: float) -> tuple[Step, ...]:
         """Return an all-reduce over the tensor-parallel ranks, or nothing for one rank."""
@@ -211,23 +211,25 @@ class Region:
         They are gathered in the ``precision`` of the following product, as Transformer Engine casts
         first.
         """
-        if not self.cut:
+        if not self.is_divided:
             return ()
         narrow = precision and not self.shard.wide_gathers
-        n_bytes = self.part * (NARROW[precision] / self.value if narrow else 1)
+        n_bytes = self.part_bytes * (NARROW[precision] / self.value if narrow else 1)
         return (CollectiveStep(Kind.ALL_GATHER, n_bytes, AXIS, label),)
 
     def leave(self, label: str = "") -> tuple[Step, ...]:
         """Sum up the tensor-parallel ranks' results; if divided, each for its own tokens."""
-        if self.cut:
-            return (CollectiveStep(Kind.REDUCE_SCATTER, self.whole, AXIS, label),)
+        if self.is_divided:
+            return (CollectiveStep(Kind.REDUCE_SCATTER, self.full_bytes, AXIS, label),)
         if self.shard.tensor > 1:
-            return (CollectiveStep(Kind.ALL_REDUCE, self.whole, AXIS, label),)
+            return (CollectiveStep(Kind.ALL_REDUCE, self.full_bytes, AXIS, label),)
         return ()
 
     def norm(self, name: str) -> tuple[Kernel, Kernel]:
         """Return a normalisation and its backward pass."""
-        return elementwise(name, 2 * self.part), elementwise(f"{name} input_grad", 3 * self.part)
+        return elementwise(name, 2 * self.part_bytes), elementwise(
+            f"{name} input_grad", 3 * self.part_bytes
+        )
 
     def linear(self, name: str, m: float, k: int, n: int, count: float = 1) -> Linear:
         """Return a linear layer of ``m`` tokens for ``count`` experts, in the layers' precision.
@@ -239,7 +241,7 @@ class Region:
 
     @property
     def _overlaps(self) -> bool:
-        return self.cut and self.shard.overlap_tensor is TensorOverlap.PIECES
+        return self.is_divided and self.shard.overlap_tensor is TensorOverlap.PIECES
 
     def column(self, layer: Linear) -> tuple[Step, ...]:
         """Return the forward pass of a region's first matrix."""
@@ -254,8 +256,8 @@ class Region:
         """
         if not self._overlaps:
             return (*layer.forward, *self.leave())
-        label, last = f"{layer.name} sum", self.whole / self.shard.tensor
-        before = CollectiveStep(Kind.REDUCE_SCATTER, self.whole - last, AXIS, label)
+        label, last = f"{layer.name} sum", self.full_bytes / self.shard.tensor
+        before = CollectiveStep(Kind.REDUCE_SCATTER, self.full_bytes - last, AXIS, label)
         after = CollectiveStep(Kind.REDUCE_SCATTER, last, AXIS)
         return (before, *self._pieces(layer.forward), WaitStep(label), after)
 
@@ -265,7 +267,7 @@ class Region:
         return tuple(
             piece._replace(launched=kernel.launched and i == 0)
             for kernel in kernels
-            for i, piece in enumerate(divided(kernel, n) if kernel.matmul else (kernel,))
+            for i, piece in enumerate(split_product(kernel, n) if kernel.matmul else (kernel,))
         )
 
     def _beside_arrival(
@@ -288,7 +290,7 @@ class Region:
             return (*self.enter(precision=layer.precision), *layer.backward, *self.leave())
         before: tuple[Step, ...] = self.enter(gathered, precision=layer.precision)
         between: tuple[Step, ...] = self.leave(summed)
-        after: tuple[Step, ...] = (WaitStep(gathered),) if self.cut else ()
+        after: tuple[Step, ...] = (WaitStep(gathered),) if self.is_divided else ()
         rest: tuple[Step, ...] = (*layer.weight_grad, WaitStep(summed))
         return (*before, *layer.input_grad, *after, *between, *rest)
 
@@ -316,6 +318,6 @@ class Region:
         mask = self.rows * self.hidden if dropout else 0
         passes = 3 + 2 * dropout + bias
         return (
-            elementwise(f"{name} residual", 3 * self.part + mask),
-            elementwise(f"{name} residual input_grad", passes * self.part + mask),
+            elementwise(f"{name} residual", 3 * self.part_bytes + mask),
+            elementwise(f"{name} residual input_grad", passes * self.part_bytes + mask),
         )

@@ -82,7 +82,7 @@ class Transformer(TransformerShape, Model):
                 *(replace(back, parameters=self._norm_parameters),) * further,
             ),
             tied,
-            message_is_cut=region.cut,
+            message_is_cut=region.is_divided,
         )
 
     def _layers(self, r: Region) -> tuple[LayerBlock, ...]:
@@ -111,7 +111,7 @@ class Transformer(TransformerShape, Model):
             forward=(looked_up, norm, norm, *r.column(joined), *layer.forward),
             backward=(*layer.backward, *r.column_backward(joined), norm_back, norm_back, spread),
             parameters=layer.parameters + parameters,
-            activations=layer.activations + 4 * r.part,
+            activations=layer.activations + 4 * r.part_bytes,
             gradient_buffer=layer.gradient_buffer + r.value * parameters,
         )
 
@@ -195,8 +195,8 @@ class Transformer(TransformerShape, Model):
             parameters=self._head_parameters(t),
             activations=2 * value * r.rows * self.hidden + 4 * tokens * columns,
             # Gradients of the logits take the place of the logits, and the weights' gradient comes.
-            transient=r.passing
-            + 3 * r.part
+            transient=r.buffer_bytes
+            + 3 * r.part_bytes
             + max(0.0, value * columns * self.hidden - (4 - value) * tokens * columns),
         )
 
@@ -206,7 +206,7 @@ class Transformer(TransformerShape, Model):
         columns, last = -(-self.vocabulary // t), r.value * n * self.hidden
         norm = elementwise("final norm", 2 * last)
         # The rank that has a sequence's end hands it out: an all-gather of its parts.
-        spread = (CollectiveStep(Kind.ALL_GATHER, last / t, "tensor"),) * r.cut
+        spread = (CollectiveStep(Kind.ALL_GATHER, last / t, "tensor"),) * r.is_divided
         logits = narrow_linear("logits", n, self.hidden, columns, value, "")
         gather = (CollectiveStep(Kind.ALL_GATHER, value * n * columns, "tensor"),) * (t > 1)
         sample = elementwise("sampling", value * n * self.vocabulary)

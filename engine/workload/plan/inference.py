@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 
 from dimsweep.engine.errors import DimsweepError, InfeasibleError
 from dimsweep.engine.settings import Count, check_settings
-from dimsweep.engine.workload.graph import Footprint, Graph, Receive, Send, Workload, fullest
+from dimsweep.engine.workload.graph import Footprint, Graph, Receive, Send, Workload, find_fullest
 from dimsweep.engine.workload.models.model import LayerBlock, Shard, Step, Task, elementwise
 from dimsweep.engine.workload.models.transformer import Transformer
 from dimsweep.engine.workload.plan.mesh import DeviceMesh
-from dimsweep.engine.workload.plan.stages import Stage, cut
+from dimsweep.engine.workload.plan.stages import Stage, divide_stages
 from dimsweep.engine.workload.plan.steps import RankGraph, compile_steps
 
 
@@ -68,7 +68,7 @@ def serving(
             "the cache is not divided along the sequence", where="parallel.context", hint="use data"
         )
     model = replace(model, dropout=False)
-    stages = cut(model.for_rank(shard), mesh.degree("pipeline"), 1)
+    stages = divide_stages(model.for_rank(shard), mesh.degree("pipeline"), 1)
     graphs = tuple(_graph(stage, shard, mesh, n) for stage in stages)
     footprints = [
         Footprint(
@@ -87,7 +87,7 @@ def serving(
         dict(mesh.groups),
         name=name,
         stages="pipeline" if len(stages) > 1 else None,
-        footprint=fullest(footprints),
+        footprint=find_fullest(footprints),
         amount=model.amount(plan.batch, plan.task, narrow=plan.narrow),
     )
 

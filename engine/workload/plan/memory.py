@@ -11,7 +11,7 @@ from dimsweep.engine.workload.graph import Footprint
 from dimsweep.engine.workload.models.model import LayerBlock
 from dimsweep.engine.workload.plan.mesh import EXPERT_REPLICAS, DeviceMesh
 from dimsweep.engine.workload.plan.plan import Held, Offload, Optimizer, ParallelPlan
-from dimsweep.engine.workload.plan.schedule import Action, at_once, n_passes
+from dimsweep.engine.workload.plan.schedule import Action, n_passes, pair_actions
 from dimsweep.engine.workload.plan.stages import Stage
 
 # What cuBLAS keeps for its products on Hopper and later (PyTorch's getChosenWorkspaceSize).
@@ -26,7 +26,7 @@ def footprint(
     n, n_expert = mesh.degree(mesh.shard_axis), mesh.degree(EXPERT_REPLICAS)
     copies = ((stage.parameters, n), (stage.expert_parameters, n_expert))
     micro_batches = n_passes(order) // len(stage.chunks)
-    summed = ((stage.parameters, n), (stage.reached(micro_batches * n_expert), n_expert))
+    summed = ((stage.parameters, n), (stage.reached_parameters(micro_batches * n_expert), n_expert))
 
     def held(bytes_each: float, *, cut: bool, of: Sequence[tuple[float, int]] = copies) -> float:
         return sum(p * bytes_each / (n if cut else 1) for p, n in of)
@@ -98,7 +98,7 @@ def _peak(
     passing = [passing_of(chunk, plan, mesh) for chunk in stage.chunks]
     buffer = max(block.gradient_buffer for chunk in stage.chunks for block in chunk)
     held, worst = 0.0, (0.0, 0.0, "nothing runs")
-    starts = [action for pair in at_once(order, plan.overlap_experts) for action in pair[::-1]]
+    starts = [action for pair in pair_actions(order, plan.overlap_experts) for action in pair[::-1]]
     for action in starts:
         if not action.backward:
             held += kept[action.chunk]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dimsweep.engine.errors import DimsweepError, InfeasibleError
 from dimsweep.engine.topology.coordinates import Group, coordinates_of
-from dimsweep.engine.workload.placement import AXES, join, place
+from dimsweep.engine.workload.placement import AXES, join_groups, place
 
 REPLICAS = "replicas"  # the ranks that hold the same weights
 EXPERT_REPLICAS = "expert_replicas"  # the ranks that hold the same experts
@@ -43,16 +43,16 @@ class DeviceMesh:
         try:
             placed = place(parallel, sizes, AXES)
             try:
-                return cls._of(placed)
+                return cls._with_replicas(placed)
             except DimsweepError:
                 if not any(symmetric):
                     raise
-            return cls._of(_side_by_side(placed, symmetric))
+            return cls._with_replicas(_side_by_side(placed, symmetric))
         except DimsweepError as error:
             raise error.with_prefix("parallel") from None
 
     @classmethod
-    def _of(cls, placed: Mapping[str, Group]) -> "DeviceMesh":
+    def _with_replicas(cls, placed: Mapping[str, Group]) -> "DeviceMesh":
         groups = dict(placed)
         for name, parts in (
             (REPLICAS, ("context", "expert", "data")),
@@ -61,7 +61,7 @@ class DeviceMesh:
             present = [placed[part] for part in parts if part in placed]
             if present:
                 try:
-                    groups[name] = join(present)
+                    groups[name] = join_groups(present)
                 except DimsweepError as error:
                     raise DimsweepError(
                         f"{', '.join(part for part in parts if part in placed)} share gradients, "
@@ -81,7 +81,7 @@ class DeviceMesh:
         """The axis among whose ranks ZeRO divides state."""
         return SHARDS if SHARDS in self.groups else REPLICAS
 
-    def divided(self, n: int) -> "DeviceMesh":
+    def group_replicas(self, n: int) -> "DeviceMesh":
         """Return the mesh with replicas in groups of ``n`` neighbours (hybrid sharding).
 
         Each group divides the state of ZeRO, and the groups hold copies. 0: all replicas are one
@@ -114,7 +114,7 @@ class DeviceMesh:
         parts = [self.groups[axis] for axis in ("tensor", "expert") if axis in self.groups]
         if not parts:
             return self
-        return DeviceMesh({**self.groups, EXPERT_RANKS: join(parts)})
+        return DeviceMesh({**self.groups, EXPERT_RANKS: join_groups(parts)})
 
     def with_expert_nodes(self) -> "DeviceMesh":
         """Return the mesh with the groups of a token's hops: to the node, and within it."""

@@ -223,7 +223,7 @@ def n_passes(order: Sequence[Action]) -> int:
     return [action.backward for action in order].count(False)
 
 
-def at_once(order: Sequence[Action], overlap: bool) -> Iterator[tuple[Action, ...]]:
+def pair_actions(order: Sequence[Action], overlap: bool) -> Iterator[tuple[Action, ...]]:
     """Yield the actions that run at the same time.
 
     Each runs alone, or with ``overlap`` a full backward pass runs with the forward pass after it.
@@ -252,7 +252,7 @@ class Repeat(NamedTuple):
     step: int
 
 
-def repeats(
+def find_repeats(
     what: Sequence[Hashable], micro_batches: Sequence[int], periods: Sequence[int]
 ) -> Iterator[Repeat]:
     """Yield the repeats of a schedule in order, with one of the ``periods``.
@@ -262,7 +262,9 @@ def repeats(
     numbers = {each: number for number, each in enumerate(dict.fromkeys(what))}
     kind = np.array([numbers[each] for each in what], dtype=np.int64)
     number = np.array(micro_batches, dtype=np.int64)
-    until = {period: _until(kind, number, period) for period in {*periods} if period < len(kind)}
+    until = {
+        period: _find_ends(kind, number, period) for period in {*periods} if period < len(kind)
+    }
     start = 0
     while start < len(kind):
         period, times = 1, 1
@@ -275,7 +277,7 @@ def repeats(
         start += times * period
 
 
-def _until(kind: Longs, number: Longs, period: int) -> Longs:
+def _find_ends(kind: Longs, number: Longs, period: int) -> Longs:
     """Return, for each step, the end of the repetition that starts there."""
     alike, until = kind[period:] == kind[:-period], np.arange(len(kind))
     by = np.where(alike, number[period:] - number[:-period], _NOT)

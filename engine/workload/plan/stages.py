@@ -32,7 +32,7 @@ class Stage:
             return self.mirror
         return self.number if self.both_ways else chunk * self.n_stages + self.number
 
-    def at(self, place: int, chunk: int) -> int:
+    def stage_at(self, place: int, chunk: int) -> int:
         """Return the stage at a position on the way of the micro-batches of ``chunk``."""
         return self.n_stages - 1 - place if self.both_ways and chunk else place % self.n_stages
 
@@ -68,12 +68,14 @@ class Stage:
         """Number of parameters of experts."""
         return sum(block.expert_parameters for chunk in self.chunks for block in chunk)
 
-    def reached(self, micro_batches: int) -> float:
+    def reached_parameters(self, micro_batches: int) -> float:
         """Return the most expert values that receive gradients from ``micro_batches``."""
-        return sum(block.reached(micro_batches) for chunk in self.chunks for block in chunk)
+        return sum(
+            block.reached_parameters(micro_batches) for chunk in self.chunks for block in chunk
+        )
 
 
-def cut(
+def divide_stages(
     model: RankModel,
     n_stages: int,
     n_chunks: int,

@@ -87,7 +87,7 @@ def _collective(step: CollectiveStep, apart: str) -> Item:
     return Item(f"{step.kind} {step.axis}", work, step.label, step.follows)
 
 
-def partly_beside(steps: Iterable[Step], overlap: float) -> Iterator[Step]:
+def split_overlapped(steps: Iterable[Step], overlap: float) -> Iterator[Step]:
     """Yield the steps of a pass with only a share ``overlap`` of its collectives' bytes overlapped.
 
     It applies to collectives that the pass waits for later, for each kind and axis: the first bytes
@@ -104,7 +104,7 @@ def partly_beside(steps: Iterable[Step], overlap: float) -> Iterator[Step]:
         yield from steps
         return
     own = list(steps)
-    beside = _waited_for(own)
+    beside = _find_awaited(own)
     left = defaultdict[object, float](float)
     for each in beside.values():
         left[each.kind, each.axis] += each.n_bytes * (1 - overlap)
@@ -125,7 +125,7 @@ def partly_beside(steps: Iterable[Step], overlap: float) -> Iterator[Step]:
             yield cut._replace(n_bytes=cut.n_bytes - late[place])
 
 
-def _waited_for(steps: Sequence[Step]) -> dict[int, CollectiveStep]:
+def _find_awaited(steps: Sequence[Step]) -> dict[int, CollectiveStep]:
     """Return the collectives that a later wait ends and that none follows, by their place."""
     followed = {step.follows for step in steps if isinstance(step, CollectiveStep)}
     labels, found = set[str](), dict[int, CollectiveStep]()
@@ -152,7 +152,7 @@ class _Template:
     pending: dict[str, list[int]]
 
     @classmethod
-    def of(cls, items: Sequence[Item]) -> Self:
+    def from_items(cls, items: Sequence[Item]) -> Self:
         operators: list[Operator] = []
         outside: list[tuple[int, tuple[_Before, ...]]] = []
         last: tuple[_Before, ...] = (None,)
@@ -211,31 +211,31 @@ class RankGraph:
             self._waited = set()
             part(time)
             every = self._n - start
-            moved = {label: _moved(pending.get(label, ()), every) for label in self._waited}
+            moved = {label: _shift(pending.get(label, ()), every) for label in self._waited}
             own = {label: (*self._pending.get(label, ()),) for label in self._waited}
-            if left and self._last == _moved(last, every) and own == moved:
+            if left and self._last == _shift(last, every) and own == moved:
                 self._sections.append(Section(tuple(self._stamps[:n_stamps])))
                 self._sections.append(Section(tuple(self._stamps[n_stamps:]), left + 1, step))
                 self._stamps = []
-                self._go_on(every, left, {label: len(of) for label, of in pending.items()})
+                self._skip_repeats(every, left, {label: len(of) for label, of in pending.items()})
                 return
 
-    def _go_on(self, every: int, times: int, known: dict[str, int]) -> None:
+    def _skip_repeats(self, every: int, times: int, known: dict[str, int]) -> None:
         """Move places on by ``times`` repeats; ``known`` counts earlier operators by label."""
         self._n += times * every
-        self._last = _moved(self._last, times * every)
+        self._last = _shift(self._last, times * every)
         for label, nodes in self._pending.items():
             if label in self._waited:
-                nodes[:] = _moved(nodes, times * every)
+                nodes[:] = _shift(nodes, times * every)
                 continue
             new = nodes[known.get(label, 0) :]
             for time in range(1, times + 1):
-                nodes += _moved(new, time * every)
+                nodes += _shift(new, time * every)
 
     def run(self, prefix: str, items: Sequence[Item], number: int = 0) -> None:
         """Run ``items`` after all earlier operators."""
         if id(items) not in self._templates:
-            self._templates[id(items)] = items, _Template.of(items)
+            self._templates[id(items)] = items, _Template.from_items(items)
         template = self._templates[id(items)][1]
         before: dict[_Before, tuple[int, ...]] = {None: self._last}
         for label in template.waited:
@@ -270,7 +270,7 @@ class RankGraph:
         operators = self._messages.setdefault((name, work), (Operator("", work),))
         return self._stamp(name, operators, [(0, tuple(sorted(set(self._last))))], number)
 
-    def beside(self, *parts: Callable[[], None]) -> None:
+    def run_concurrently(self, *parts: Callable[[], None]) -> None:
         """Run parts concurrently after all earlier operators; the next one waits for all."""
         start: tuple[int, ...] = self._last
         ends: list[int] = []
@@ -295,5 +295,5 @@ class RankGraph:
         return StampedGraph([*self._sections, Section(tuple(self._stamps))])
 
 
-def _moved(places: Iterable[int], by: int) -> tuple[int, ...]:
+def _shift(places: Iterable[int], by: int) -> tuple[int, ...]:
     return tuple(place + by for place in places)

@@ -17,7 +17,7 @@ from dimsweep.engine.workload.graph import (
     Receive,
     Send,
     Workload,
-    fullest,
+    find_fullest,
 )
 from dimsweep.engine.workload.models.model import (
     AccessStep,
@@ -31,9 +31,16 @@ from dimsweep.engine.workload.models.model import (
 from dimsweep.engine.workload.plan.memory import PIECES, footprint, state_bytes
 from dimsweep.engine.workload.plan.mesh import COPIES, EXPERT_REPLICAS, SHARDS, DeviceMesh
 from dimsweep.engine.workload.plan.plan import GradientExchange, Offload, ParallelPlan
-from dimsweep.engine.workload.plan.schedule import Action, Part, actions, at_once, n_passes, repeats
-from dimsweep.engine.workload.plan.stages import Stage, cut
-from dimsweep.engine.workload.plan.steps import Item, RankGraph, compile_steps, partly_beside
+from dimsweep.engine.workload.plan.schedule import (
+    Action,
+    Part,
+    actions,
+    find_repeats,
+    n_passes,
+    pair_actions,
+)
+from dimsweep.engine.workload.plan.stages import Stage, divide_stages
+from dimsweep.engine.workload.plan.steps import Item, RankGraph, compile_steps, split_overlapped
 
 _GRADIENTS, _SHARD, _STORED = "gradients", "shard of gradients", "stored gradients"
 _FORWARD, _BACKWARD, _MIRROR = _DIRECTIONS = range(3)  # tags
@@ -105,7 +112,7 @@ def passes(block: LayerBlock, plan: ParallelPlan, *, sums: bool) -> tuple[list[I
 
 def grouped(plan: ParallelPlan, mesh: DeviceMesh) -> DeviceMesh:
     """Return the mesh with the groups that the plan needs."""
-    mesh = mesh.divided(plan.shard_ranks)
+    mesh = mesh.group_replicas(plan.shard_ranks)
     mesh = mesh.with_whole_experts() if plan.whole_experts else mesh
     return mesh.with_expert_nodes() if plan.experts_by_node else mesh
 
@@ -117,7 +124,7 @@ def _stages(model: Model, plan: ParallelPlan, mesh: DeviceMesh) -> list[_Ordered
     network = model.for_rank(plan.shard(mesh))
     n_micro_batches = mesh.n_micro_batches(plan.batch, plan.micro_batch)
     n, both_ways = mesh.degree("pipeline"), plan.schedule.both_ways
-    stages = cut(network, n, plan.interleave, plan.stage_layers, both_ways=both_ways)
+    stages = divide_stages(network, n, plan.interleave, plan.stage_layers, both_ways=both_ways)
     return [
         (
             stage,
@@ -134,7 +141,7 @@ def _stages(model: Model, plan: ParallelPlan, mesh: DeviceMesh) -> list[_Ordered
 
 
 def _fullest(stages: list[_Ordered], plan: ParallelPlan, mesh: DeviceMesh) -> Footprint:
-    return fullest([footprint(stage, plan, mesh, order) for stage, order in stages])
+    return find_fullest([footprint(stage, plan, mesh, order) for stage, order in stages])
 
 
 class _StageProgram:
@@ -178,14 +185,14 @@ class _StageProgram:
         return self._backward[Part.WHOLE][False][chunk]
 
     def _compiled(self, steps: Iterable[Step], apart: str = "") -> list[Item]:
-        return compile_steps(partly_beside(steps, self._plan.overlap), apart)
+        return compile_steps(split_overlapped(steps, self._plan.overlap), apart)
 
     def build(self) -> Graph:
         """Return the graph of the stage."""
         final = {a.chunk: a for a in self._order if a.backward}  # the last one of each chunk
         begin = {a.chunk: a for a in reversed(self._order) if not a.backward}
         edges = {*map(id, (*final.values(), *begin.values()))}
-        steps = list(at_once(self._order, self._plan.overlap_experts))
+        steps = list(pair_actions(self._order, self._plan.overlap_experts))
         micro_batches = [step[0].micro_batch for step in steps]
         kinds = [
             tuple(
@@ -199,11 +206,13 @@ class _StageProgram:
         n = self._stage.n_stages * len(self._stage.chunks)
         if self._gathers_ahead:
             self._graph.run("", compile_steps(self._gather_ahead()))
-        for start, period, times, by in repeats(kinds, micro_batches, (1, 2, n, 2 * n)):
+        for start, period, times, by in find_repeats(kinds, micro_batches, (1, 2, n, 2 * n)):
 
             def part(time: int, start: int = start, period: int = period) -> None:
                 for step in steps[start + time * period : start + (time + 1) * period]:
-                    self._graph.beside(*(partial(self._run, a, edge=id(a) in edges) for a in step))
+                    self._graph.run_concurrently(
+                        *(partial(self._run, a, edge=id(a) in edges) for a in step)
+                    )
 
             self._graph.repeat(part, times, by)
         if self._plan.zero < 2:
@@ -242,7 +251,7 @@ class _StageProgram:
         source = place + (1 if action.backward else -1)
         if not 0 <= source < self._stage.places:
             return
-        hop = self._hop(self._stage.at(source, action.chunk))
+        hop = self._hop(self._stage.stage_at(source, action.chunk))
         message = Receive(hop, self._tag(max(place, source), action))
         self._graph.receive(f"receive {_named(action)}", message, action.micro_batch)
         self._graph.run("", self._gather)
@@ -254,7 +263,7 @@ class _StageProgram:
             return
         message = Send(
             self._stage.message / self._stage.shared_among(self._mesh.degree("tensor")),
-            self._hop(self._stage.at(target, action.chunk)),
+            self._hop(self._stage.stage_at(target, action.chunk)),
             self._tag(max(place, target), action),
             stream=f"pipeline {'backward' if action.backward else 'forward'}",
         )
@@ -275,7 +284,10 @@ class _StageProgram:
     def _share(self) -> None:
         """Exchange gradients, or shards of them, with the stage that has the same layers."""
         if self._stage.both_ways:
-            dense, experts = self._stage.parameters, self._stage.reached(self._n_micro_batches)
+            dense, experts = (
+                self._stage.parameters,
+                self._stage.reached_parameters(self._n_micro_batches),
+            )
             if self._plan.zero:
                 dense, experts = dense / self._n_shards, experts / self._n_expert_replicas
             self._swap("gradients", dense + experts)
@@ -342,7 +354,7 @@ class _StageProgram:
 
     def _sum_up(self, block: LayerBlock) -> Iterator[Step]:
         """Add a micro-batch's gradients to the sum of earlier ones, unless products do so."""
-        parameters = block.parameters + block.reached(1)
+        parameters = block.parameters + block.reached_parameters(1)
         if self._fuses:
             parameters -= sum(map(_weight_gradients, block.backward))
         if self._sums and parameters > 0:
@@ -487,7 +499,10 @@ class _StageProgram:
         together = self._n_micro_batches if self._plan.zero < 2 else 1
         return (
             _Gradients(block.parameters, block.parameters),
-            _Gradients(block.reached(together), block.reached(together * self._n_expert_replicas)),
+            _Gradients(
+                block.reached_parameters(together),
+                block.reached_parameters(together * self._n_expert_replicas),
+            ),
         )
 
     def reduce(
@@ -537,7 +552,7 @@ class _StageProgram:
     @property
     def _updated(self) -> float:
         """Number of expert values that have gradients at the end of an iteration."""
-        return self._stage.reached(self._n_micro_batches * self._n_expert_replicas)
+        return self._stage.reached_parameters(self._n_micro_batches * self._n_expert_replicas)
 
     def _finish(self) -> Iterator[Step]:
         """Yield the exchanges that are left, the optimizer's step, and the gathers after it."""
@@ -552,7 +567,7 @@ class _StageProgram:
         own = dense / (self._n_shards if cut else 1)
         own += experts / (self._n_expert_replicas if cut else 1)
         if served:
-            came = dense + self._stage.reached(self._n_micro_batches)
+            came = dense + self._stage.reached_parameters(self._n_micro_batches)
             copies = came * self._plan.gradient_value
             yield elementwise("sum of gradients", copies)
         yield from self._update(own)

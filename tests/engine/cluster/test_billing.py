@@ -13,11 +13,11 @@ from dimsweep.engine.cluster import (
     OtherPart,
     TierPrice,
     WholePrices,
+    add_npus,
     linear_bill,
     network_bill,
     network_prices,
     product_bill,
-    with_npus,
 )
 from dimsweep.engine.network import (
     Amount,
@@ -78,9 +78,9 @@ def test_a_product_and_its_graph_cost_the_same(dims: list[tuple[str, int, float,
     )
     prices = network_prices(made, TIERS, 5.0)
     assert prices is not None
-    own = with_npus(linear_bill(made, TIERS), [(NPU, made.n_npus)])
+    own = add_npus(linear_bill(made, TIERS), [(NPU, made.n_npus)])
     graph = linear_bill(made, TIERS, network=build_network(made))
-    graph = with_npus(graph, [(NPU, made.n_npus)])
+    graph = add_npus(graph, [(NPU, made.n_npus)])
     cost = float(prices.cost(np.array([dim.bandwidth for dim in made.dims])))
     assert own.cost == pytest.approx(cost, rel=1e-12)
     assert graph.cost == pytest.approx(cost, rel=1e-12)
@@ -224,7 +224,7 @@ def test_npus_of_another_kind_are_another_line(of_graph: bool) -> None:
     assert mixed.cost == alike.cost - 10 * 5 + 3 * 100
     assert mixed.power == alike.power - 10 + 3 * 9
     unknown = replace(server, price=None, watts=None)
-    told = with_npus(mixed, [(unknown, 7), (unknown, 0)])
+    told = add_npus(mixed, [(unknown, 7), (unknown, 0)])
     assert told.cost is None and told.power is None
     assert told.missing == ("no price for the 7 NPUs of old (cost: {price: 20 kUSD} there is one)",)
 

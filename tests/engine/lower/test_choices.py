@@ -168,4 +168,4 @@ def test_batches_of_any_size(n_points: int) -> None:
     measures = run_batch(program, points.reshape(-1, 2))
     assert measures.time.shape == (n_points,)
     if n_points > 1:
-        assert len(program.by_choice(points)) > 1
+        assert len(program.group_by_choice(points)) > 1

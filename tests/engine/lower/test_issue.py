@@ -24,7 +24,7 @@ from dimsweep.engine import (
     lower,
     run_one,
 )
-from dimsweep.engine.lower.issue import Following, Waits, order_of_issue, turns
+from dimsweep.engine.lower.issue import Following, Waits, find_issue_order, find_turns
 from tests.support.examples import examples
 from tests.support.refused import refused
 
@@ -54,7 +54,7 @@ def graph_of(n: int, after: np.ndarray) -> nx.DiGraph:
 @given(graphs(in_order=False))
 def test_a_rank_issues_the_first_that_it_can(case: tuple) -> None:
     n, after = case
-    issued = order_of_issue(Waits.of_pairs(after, n)).tolist()
+    issued = find_issue_order(Waits.from_pairs(after, n)).tolist()
     assert issued == list(nx.lexicographical_topological_sort(graph_of(n, after)))
 
 
@@ -64,8 +64,8 @@ def test_turns_are_what_the_graph_does_not_say_yet(case: tuple, data: st.DataObj
     n, after = case
     drawn = data.draw(st.lists(st.integers(-1, 2), min_size=n, max_size=n))
     stream, issued = np.array(drawn, dtype=np.int32), np.arange(n, dtype=np.int32)
-    waits = Waits.of_pairs(after, n)
-    turn = turns(waits, stream, issued)
+    waits = Waits.from_pairs(after, n)
+    turn = find_turns(waits, stream, issued)
     told = [[node, before] for node, before in enumerate(turn.tolist()) if before >= 0]
     graph = graph_of(n, np.array([*after.tolist(), *told]).reshape(-1, 2))
     for number in range(3):
@@ -75,7 +75,7 @@ def test_turns_are_what_the_graph_does_not_say_yet(case: tuple, data: st.DataObj
     for node, before in told:
         assert stream[node] == stream[before] >= 0
         assert before not in nx.ancestors(graph_of(n, after), node)
-    nodes, start, counts = Following.of(waits, turn)
+    nodes, start, counts = Following.from_waits(waits, turn)
     followers = [nodes[start[i] : start[i + 1]].tolist() for i in range(n)]
     assert followers == [sorted(graph.successors(i)) for i in range(n)]
     assert counts.tolist() == [graph.in_degree(i) for i in range(n)]

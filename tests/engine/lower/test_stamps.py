@@ -118,7 +118,7 @@ def test_a_part_that_repeats_itself_is_stamped_as_if_it_did_not(data: st.DataObj
                 partial(made.run, f"{i} {{}} ", items, 3 * time) for i, items in enumerate(parts)
             ]
             if beside:
-                made.beside(*runs)
+                made.run_concurrently(*runs)
             else:
                 for run in runs:
                     run()

@@ -23,11 +23,11 @@ def waiting(draw: st.DrawFn) -> tuple[list[list[int]], list[int]]:
 @given(waiting())
 def test_followers_are_the_other_way_round(case: tuple) -> None:
     after, turn = case
-    waits = Waits.of(after)
+    waits = Waits.from_lists(after)
     pairs = np.array([(i, b) for i, each in enumerate(after) for b in each][::-1]).reshape(-1, 2)
-    again = Waits.of_pairs(pairs.astype(np.int64), len(after))
+    again = Waits.from_pairs(pairs.astype(np.int64), len(after))
     assert again.start.tolist() == waits.start.tolist()
-    nodes, start, counts = Following.of(waits, np.array(turn, dtype=np.int32))
+    nodes, start, counts = Following.from_waits(waits, np.array(turn, dtype=np.int32))
     all_after = [
         [*each, *([own] if own >= 0 else [])] for each, own in zip(after, turn, strict=True)
     ]
@@ -45,7 +45,7 @@ def test_the_end_is_felt_of_what_lets_something_start_that_is_felt(
     after, n = case[0], len(case[0])
     kinds = st.lists(st.sampled_from([*map(int, Lookahead)]), min_size=n, max_size=n)
     felt = data.draw(kinds)
-    following = Following.of(Waits.of(after))
+    following = Following.from_waits(Waits.from_lists(after))
     found = lookahead(np.array(felt, dtype=np.int8), following).tolist()
     for node, own in enumerate(felt):
         followers = [felt[i] for i in range(n) if node in after[i]]

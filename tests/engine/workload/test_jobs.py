@@ -21,7 +21,7 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.errors import Code
 from dimsweep.engine.network import Level, build_levels
-from dimsweep.engine.workload import Job, together
+from dimsweep.engine.workload import Job, combine_jobs
 from tests.support.examples import examples
 from tests.support.programs import one_collective, training
 from tests.support.refused import refused
@@ -47,7 +47,7 @@ def topology(outer: int = 4, shape: str = "Switch") -> Topology:
 
 def ends(jobs: dict[str, Job], places: dict[str, range]) -> dict[str, int]:
     """When each of some jobs that begin at once is done (ps)."""
-    all_jobs = together(jobs)
+    all_jobs = combine_jobs(jobs)
     npus = tuple(npu for name in jobs for npu in places[name])
     cluster = Cluster(
         all_jobs.topology,
@@ -84,7 +84,7 @@ def test_on_leaves_of_their_own_jobs_take_as_long_as_alone(data: st.DataObject) 
 
 
 def test_a_job_alone_is_as_ever() -> None:
-    job = together({"a": REDUCE})
+    job = combine_jobs({"a": REDUCE})
     assert job.topology == REDUCE.topology
     cluster = Cluster(topology(), network=NetworkModel())
     times = [
@@ -98,7 +98,7 @@ def test_a_job_alone_is_as_ever() -> None:
 
 def test_jobs_of_other_sizes_have_ranks_and_groups_of_their_own() -> None:
     half = Job(one_collective(CollectiveKind.ALL_REDUCE, 1e6, (4, 2)), topology(2))
-    jobs = together({"large": REDUCE, "left": half, "right": half})
+    jobs = combine_jobs({"large": REDUCE, "left": half, "right": half})
     assert jobs.topology.sizes == (4, 8)
     assert jobs.ranks == {"large": range(16), "left": range(16, 24), "right": range(24, 32)}
     assert {name.split(": ")[0] for name in jobs.workload.groups} == set(jobs.ranks)
@@ -122,14 +122,14 @@ def test_jobs_that_cannot_run_together_are_refused() -> None:
     )
     for jobs, where, code, named in cases:
         with refused(where, code, named):
-            together(jobs)
+            combine_jobs(jobs)
 
 
 def test_streams_and_names_of_groups_stay_apart() -> None:
     builder = GraphBuilder()
     builder.add("all", Collective(CollectiveKind.ALL_REDUCE, 1e6, "all"))
     job = Job(Workload((list(builder.build()),), {"all": Group(SIZES, (1, 1))}), topology())  # type: ignore[arg-type]
-    whole = together({"a": job, "b": job}).workload
+    whole = combine_jobs({"a": job, "b": job}).workload
     works = [graph[0].work for graph in whole.graphs]
     assert [work.group for work in works] == ["a: all", "b: all"]  # type: ignore[union-attr]
     assert {work.stream for work in works} == {"all"}  # type: ignore[union-attr]

@@ -111,7 +111,7 @@ def test_a_row_is_what_its_split_gives(
     assert len(rows) == 33 and (rows["state"] == "complete").all()
     check_by_hand(plan, rows)
     program = build_program(plan.cells[0].config)
-    groups = program.by_choice(splits(rows))
+    groups = program.group_by_choice(splits(rows))
     assert (len(groups) == 1) == (library == "measured")
     bound = bound_of(plan)
     times = [time_of(bound, split) for split in splits(rows)]

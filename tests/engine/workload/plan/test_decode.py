@@ -20,7 +20,7 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.workload.graph import Kernel
 from dimsweep.engine.workload.models import Transformer
-from dimsweep.engine.workload.models.feed_forward import reached
+from dimsweep.engine.workload.models.feed_forward import count_reached_experts
 from dimsweep.engine.workload.models.model import Shard, Task
 from dimsweep.engine.workload.models.shape import Region
 from dimsweep.engine.workload.plan import DeviceMesh, Serving, serving
@@ -213,7 +213,7 @@ def test_experts_reached_are_those_that_dice_reach(n_experts, top_k, tokens) -> 
     r = Region(Shard(tokens, task=Task.DECODE), tokens, model.hidden)
     source = random.Random(1)
     mean = sum(tokens_of(n_experts, top_k, tokens, source) for _ in range(2000)) / 2000
-    assert reached(model, r) == pytest.approx(mean, rel=0.01)
+    assert count_reached_experts(model, r) == pytest.approx(mean, rel=0.01)
 
 
 @given(
@@ -237,4 +237,4 @@ def test_rows_are_shared_out(top_k, local, expert, tokens, imbalance) -> None:
     assert shape.m >= 1 - 1e-9
     assert shape.products * shape.m == pytest.approx(tokens * top_k * imbalance)
     more = Region(dataclasses.replace(shard, batch=tokens + 1), tokens + 1, model.hidden)
-    assert reached(model, more) >= shape.products
+    assert count_reached_experts(model, more) >= shape.products

@@ -17,7 +17,7 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.workload.graph import Kernel
 from dimsweep.engine.workload.models.model import CollectiveStep, Step, WaitStep
-from dimsweep.engine.workload.plan.steps import Item, RankGraph, partly_beside
+from dimsweep.engine.workload.plan.steps import Item, RankGraph, split_overlapped
 from tests.support.examples import examples
 
 MESSAGE, ANSWER = Send(1.0, (1,)), Receive((-1,))
@@ -105,7 +105,7 @@ OTHERS = st.sampled_from(
 def test_a_share_of_what_a_pass_waits_for_goes_beside_it(steps: list[Step], overlap: float) -> None:
     """As many bytes of each kind over each axis as before, the last of which come when the pass
     waits for them, so at most one collective of each is cut in two; and all else is as it was."""
-    found = list(partly_beside(steps, overlap))
+    found = list(split_overlapped(steps, overlap))
     followed = {step.follows for step in steps if isinstance(step, CollectiveStep)}
     cut = [
         step

@@ -16,7 +16,7 @@ from dimsweep.engine.workload.plan import (
     training,
     training_footprint,
 )
-from dimsweep.engine.workload.plan.schedule import Action, Part, actions, at_once
+from dimsweep.engine.workload.plan.schedule import Action, Part, actions, pair_actions
 from tests.support.refused import refused
 
 MODEL = Transformer(64, 8, 8, 32)  # nothing before and after the layers
@@ -51,7 +51,7 @@ def makespan(schedule: Schedule, p: int, n: int, f: float, b: float, w: float) -
     same time, and takes as long as one after the other."""
     orders = [
         list(
-            at_once(
+            pair_actions(
                 actions(schedule, stage=stage, n_stages=p, n_chunks=1, n_micro_batches=n),
                 overlap=schedule.both_ways,
             )
