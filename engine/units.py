@@ -145,12 +145,12 @@ def parse_time(value: object, *, zero: bool = True) -> int:
     return int(picoseconds.to_integral_value())
 
 
-# What pint is asked about: it is a parser of expressions, and fails in many ways over other texts.
+# The texts that are passed to pint, an expression parser that fails in many ways on other texts.
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,3})?"
 _NAME, _SIGN = r"[A-Za-zµ_]{1,20}", r"(?:\s*[*/]\s*|\s+)"
 _FACTOR = rf"(?:{_NAME}|\(\s*{_NAME}(?:{_SIGN}{_NAME}){{0,8}}\s*\))"
 _NUMBER_AND_UNIT = re.compile(rf"({_NUMBER})\s*({_FACTOR}(?:{_SIGN}{_FACTOR}){{0,8}})")
-# A thousandth of what is counted is nobody's: who writes 400 mb/s means mega.
+# Nobody means a thousandth of a byte: 400 mb/s is a typing error for mega.
 _SHARE_OF_ONE = re.compile(
     r"(?<![A-Za-zµ])(?:[munpµ]|milli|micro|nano|pico)(?:B|b|bytes?|bits?|FLOP|USD|Hz|hertz)(?![A-Za-z])"
 )
@@ -233,7 +233,7 @@ def _asked(quantities: list[str]) -> str:
     return f"did you mean {' or '.join(quantities)}? " if quantities else ""
 
 
-_PREFIXES = {9: "G ", 6: "M ", 3: "k ", 0: ""}  # apart from what is counted: 460 k tokens/s
+_PREFIXES = {9: "G ", 6: "M ", 3: "k ", 0: ""}  # with a space, for counted things: 460 k tokens/s
 # The unit of each power of ten in which a quantity is written, the greatest first.
 _SCALES = {
     TIME: {0: "s", -3: "ms", -6: "us", -9: "ns", -12: "ps"},

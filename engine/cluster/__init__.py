@@ -1,6 +1,6 @@
-"""What a workload runs on: network dimensions, NPUs, memory, and what they cost.
+"""Clusters: network dimensions, NPUs, memory and prices, on which workloads run.
 
-The classes that every script needs are in :mod:`engine`; here is the rest.
+The classes that every script needs are in :mod:`engine`; all others are here.
 """
 
 from dimsweep.engine.cluster.billing import (

@@ -135,7 +135,7 @@ class OtherNpus(NamedTuple):
 
 
 class Npus(NamedTuple):
-    """NPUs of several ``kinds``; ``of`` (N,): the kind of each rank, None if there is one."""
+    """NPUs of several ``kinds``; ``of`` holds the kind of each rank, (N,), or None for one kind."""
 
     kinds: tuple[Npu, ...]
     of: NDArray[np.int64] | None
@@ -149,7 +149,7 @@ class Npus(NamedTuple):
         known = [peak for peak in peaks if peak is not None]
         if len(known) < len(self.kinds):
             return None
-        # A mean of what is all the same might round.
+        # The mean of equal numbers might round.
         return known[0] if len({*known}) == 1 else float(np.array(known)[self.of].mean())
 
 
@@ -169,7 +169,7 @@ class Cluster:
 
     @property
     def npus(self) -> Npus:
-        """The NPUs by rank: those of another kind, and those that are slower, are unlike the rest.
+        """NPUs by rank; different or slower NPUs have a separate kind.
 
         Raises :class:`DimsweepError` for a graph of another number of NPUs than the topology, for a
         number that no NPU has or two kinds have, and for kinds that reduce at different rates, of
@@ -221,7 +221,7 @@ class Cluster:
 
     @property
     def symmetric_dims(self) -> tuple[bool, ...]:
-        """For each dimension, whether its NPUs are interchangeable."""
+        """Interchangeability of the NPUs of each dimension, as booleans."""
         network = self.network
         plain = network.graph is None and network.interconnect is None and self.npus.of is None
         free = plain and not any(fabric != Auto() for fabric in network.fabrics)

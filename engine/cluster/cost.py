@@ -1,4 +1,4 @@
-"""What a cluster's network costs.
+"""Cost of a cluster's network, by tier prices.
 
 LIBRA's model (Won et al., ISPASS 2024), simplified: every block's links, switches and NICs add up
 to a price u_d per NPU and per GB/s of each dimension, so C = C0 + N * sum_d u_d * b_d.  C0 is what
@@ -57,7 +57,7 @@ class Prices:
 
     @property
     def is_linear(self) -> bool:
-        """Whether the cost is proportional to bandwidth."""
+        """True if the cost is proportional to bandwidth."""
         return True
 
 

@@ -1,4 +1,4 @@
-"""How long single kernels last on a GPU, interpolated from published measurements.
+"""Times of single kernels on a GPU, interpolated from published measurements.
 
 ``kernel_times.npz`` beside this file holds, for each GPU and precision, the logarithm of the
 measured time of a matrix product on a grid of (m, n, k), and of causal attention on a grid of

@@ -134,7 +134,7 @@ class NetworkModel:
 
     @property
     def lacks_links(self) -> bool:
-        """Whether links or devices are slower or down."""
+        """True if links or devices are slower or down."""
         return any(change.speed is None for change in self.degrade)
 
     def check_phases(self) -> None:

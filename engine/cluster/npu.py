@@ -30,10 +30,10 @@ _DIGITS = 6  # of a mean number of rows that is rounded up, whatever its last bi
 
 @dataclass(frozen=True)
 class EfficiencyCurve:
-    """The share of the peak that a matrix product of so many FLOPs reaches.
+    """The share of the peak that a matrix product reaches, by its FLOPs.
 
     ``knots`` are pairs of FLOPs and share, by rising FLOPs; between them the share is linear in the
-    logarithm of the FLOPs, outside them it is that of the nearest one.
+    logarithm of the FLOPs, outside them the nearest knot applies.
     """
 
     knots: tuple[tuple[float, float], ...]
@@ -71,10 +71,10 @@ class SystolicArray:
     """``arrays`` arrays of ``rows`` x ``columns`` multipliers at ``clock`` Hz.
 
     Samajdar et al., "A systematic methodology for characterizing scalability of DNN accelerators
-    using SCALE-Sim" (ISPASS 2020): a product is cut into folds, and each of them occupies the whole
-    array, however much of it is idle.  With R rows, C columns and T steps in time a fold takes
-    2 R + C + T - 2 cycles where weights or inputs stay (R cycles load them); where outputs stay,
-    nothing is loaded and a fold takes R + C + T - 2.
+    using SCALE-Sim" (ISPASS 2020): a product is cut into folds, and each fold occupies the whole
+    array, even if parts are idle.  With R rows, C columns and T steps in time, a fold takes
+    2 R + C + T - 2 cycles if weights or inputs stay (R cycles load them), and R + C + T - 2 cycles
+    if outputs stay, because nothing is loaded.
     """
 
     rows: Count
@@ -116,13 +116,13 @@ _DURATION = Bounds(at_least=0, at_most=MAX_PICOSECONDS)
 class Npu:
     """Peak FLOP/s and memory bytes/s; an operator takes the longer of the two times (roofline).
 
-    Williams, Waterman, Patterson, "Roofline" (CACM 2009).  What is known of single kernels refines
+    Williams, Waterman, Patterson, "Roofline" (CACM 2009).  Models of single kernels refine
     it: measured durations, else measured kernels of a GPU, else the efficiency of matrix products
     or a systolic array.
 
-    Several products at once whose rows are no multiple of 16 bytes long, as the scores of attention
+    Batched products whose rows are not a multiple of 16 bytes long, such as the scores of attention
     with odd head sizes, miss the tensor cores (NVIDIA, "Matrix multiplication background",
-    requirements of tensor cores), and run at no more than ``plain_flops``, if it is given.
+    requirements of tensor cores).  They run at ``plain_flops`` at most, if given.
     Products in a ``precision`` that was not measured take ``relative_time`` times as long as in
     bf16 where that is given (TF32), else they are computed at the peak.  Those of narrower
     precision, which an operator names, take ``relative_time`` times as long as in ``precision``

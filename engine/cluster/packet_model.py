@@ -43,9 +43,9 @@ class Mark:
 
 @dataclass(frozen=True)
 class PacketModel:
-    """How messages travel in packets (packet kernel only).
+    """Settings of packets, switch buffers and transports (packet kernel only).
 
-    A message is a flow of its own, of packets that are each answered by an ACK.
+    Each message is a separate flow; an ACK answers each of its packets.
     """
 
     #: Congestion control of senders: the name of a transport, or a mapping of its `kind` and some
@@ -161,12 +161,12 @@ class PacketModel:
 
     @property
     def has_pauses(self) -> bool:
-        """Whether switches pause senders."""
+        """True if switches pause senders."""
         return not self.sender.resends if self.pauses is None else self.pauses
 
     @property
     def trims(self) -> bool:
-        """Whether switches trim the payload of packets that do not fit the buffer."""
+        """True if switches trim the payload of packets that do not fit the buffer."""
         takes = self.sender.takes_trimmed and not self.has_pauses
         return takes if self.trim is None else self.trim
 
@@ -188,10 +188,10 @@ class PacketModel:
     def thresholds(self, rate: float) -> tuple[int, int, float]:
         """Return ``kmin``, ``kmax`` and ``pmax`` of a port of ``rate`` bits a second.
 
-        Raises :class:`DimsweepError` if ``marks`` are given, and none has this rate.
+        Raises :class:`DimsweepError` if ``marks`` are given, but not for this rate.
 
-        Where they are not given they follow the published ones (Khan et al., HotI 2022), which are
-        1 to 4 at every rate, along a line between the rates that these are given for.
+        Without settings, they follow published values (Khan et al., HotI 2022), interpolated
+        linearly between rates; ``kmin`` is a quarter of ``kmax``.
         """
         if self.kmin is not None and self.kmax is not None:
             return int(self.kmin), int(self.kmax), self.pmax

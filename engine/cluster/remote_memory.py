@@ -1,4 +1,4 @@
-"""Remote memories: how accesses are served, who shares a server, and how much it holds."""
+"""Remote memories: service of accesses, shared servers, and capacity."""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from dimsweep.engine.units import BANDWIDTH, BYTES, MAX_PICOSECONDS, PICOSECONDS
 
 
 class Sharing(StrEnum):
-    """The NPUs that share one server of a memory: none, those of a node, or all."""
+    """The NPUs that share one server of a memory: none, the NPUs of a node, or all."""
 
     NPU = "npu"
     NODE = "node"
@@ -41,8 +41,8 @@ class Service(NamedTuple):
     """The times (ps) of an access: its ``latency``, and the transfer of its bytes on each path.
 
     The slowest of three paths determines the transfer: the NPU's ``own`` path, the server of its
-    ``node``, or that of the ``cluster``.  Times are those of an access alone; a server that serves
-    n NPUs at once takes n times as long.
+    ``node``, or that of the ``cluster``.  Times are for an access in isolation; a server
+    that serves n NPUs at once takes n times as long.
     """
 
     latency: float
@@ -59,8 +59,8 @@ class Service(NamedTuple):
 class RemoteMemory:
     """A memory beyond an NPU's own.
 
-    A memory is a subclass that says who shares a server (``SHARING``) and, if it is not latency +
-    bytes / bandwidth, how an access is served.  Accesses in flight share a server equally
+    A subclass states which NPUs share a server (``SHARING``) and, if an access does not take
+    latency + bytes / bandwidth, how it is served.  Accesses in flight share a server equally
     (processor sharing).  Its fields are its keys in a configuration, with the units of their types
     (``Annotated[float, units.BANDWIDTH]``).
     """

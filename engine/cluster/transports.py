@@ -47,13 +47,13 @@ class Transport(ABC):
     speaks_tcp: ClassVar[bool] = False
     #: Whether it sends again what was lost, so that switches need not pause.
     resends: ClassVar[bool] = False
-    #: Whether its receivers tell of data whose payload a switch has cut.
+    #: Whether its receivers report packets whose payload a switch has trimmed.
     takes_trimmed: ClassVar[bool] = False
     #: Whether its receivers give credits, by which alone its senders send.
     gives_credits: ClassVar[bool] = False
     #: Keys that must be above zero: by which is divided, or after which something happens again.
     above_zero: ClassVar[tuple[str, ...]] = ()
-    #: The largest values of keys, beside those of whole numbers.
+    #: The largest values of keys that are not whole numbers.
     at_most: ClassVar[tuple[tuple[str, float], ...]] = ()
 
     def __post_init__(self) -> None:
@@ -116,7 +116,7 @@ def _member(kind: type[Enum], value: Any, key: str) -> Enum:
 
 HOOKS = ("on_start", "on_send", "on_mark", "on_ack", "on_timer", "on_end")
 
-#: All that are registered, by their names (:func:`engine.kernels.packet.tables.register`).
+#: Registered transports by their names (:func:`engine.kernels.packet.tables.register`).
 TRANSPORTS: Registry[type[Transport]] = Registry("transport")
 
 

@@ -75,7 +75,7 @@ def lower(workload: Workload, cluster: Cluster, *, fold: bool = True) -> p.Progr
 
 
 def _check_acyclic(workload: Workload) -> None:
-    # Whoever waits only for what stands before it in the list waits in no circle.
+    # An operator that waits only for earlier operators is in no circle.
     if workload.is_sorted:
         return
     for number, graph in enumerate(workload.graphs):

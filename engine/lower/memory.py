@@ -120,11 +120,11 @@ def _expanded(npu: Npu, memory: RemoteMemory, need: Footprint) -> Npu:
 
 
 # --- servers --------------------------------------------------------------------------------------
-# The servers of a memory: who asks each of them, and what an access asks for.
+# The servers of a memory: the users of each server, and the demand of an access.
 #
-# A server that several classes use serves whoever has an access in flight, each NPU at an equal
+# A server that several classes use serves all accesses in flight, each NPU at an equal
 # share (see engine.kernels.core.accounts).  A server of one class always serves all its NPUs at
-# once, for alike ranks keep in step: how long that takes is known before anything runs.
+# once, because equivalent ranks keep in step: its times are known before anything runs.
 
 
 class ServerUse(NamedTuple):
@@ -139,9 +139,9 @@ class Served(NamedTuple):
     """An access whose time depends on the other users of its servers; in ps."""
 
     latency: int
-    own: float  # what its bytes take at least, whoever else asks
+    own: float  # minimum time of its bytes, without other users
     uses: tuple[ServerUse, ...]
-    most: float  # what it takes if all that use the servers ask at once
+    most: float  # maximum time, if all users of the servers access them at once
 
 
 def build_node_group(workload: Workload, cluster: Cluster) -> Group | None:

@@ -42,7 +42,7 @@ HOST = "host"  # that of what the host does
 # A node that sends or receives, what it is matched by, and in a section how far tags of the next
 # time are apart from these; the offset is one of all offsets modulo the sizes, by number.
 MESSAGE = np.dtype([("node", "i8"), ("cls", "i8"), ("offset", "i8"), ("tag", "i8"), ("by", "i8")])
-# A node of a collective of several classes, which are those of ``members``, by number.
+# A node of a collective of several classes; ``members`` are their numbers.
 MET = np.dtype([("node", "i8"), ("cls", "i8"), ("group", "i8"), ("members", "i8")])
 
 
@@ -58,7 +58,7 @@ class _Meetings(NamedTuple):
     """
 
     met: p.Table  # MET
-    number: NDArray[np.int64]  # of the collective among those of its class over its group
+    number: NDArray[np.int64]  # of the collective, among the collectives of its class and group
     meeting: NDArray[np.int64]
     first: NDArray[np.int64]
 
@@ -79,7 +79,7 @@ class _Known(NamedTuple):
 
     @property
     def opens(self) -> bool:
-        """Whether every such node has a separate flow."""
+        """True if every such node has a separate flow."""
         return self.kind == p.NodeKind.SEND or len(self.classes) == 1
 
     @property
@@ -93,7 +93,7 @@ class _Known(NamedTuple):
 class _Template(NamedTuple):
     """A stamp's operators on a class, in columns; places count from the stamp's first."""
 
-    known: p.Ints  # what is known of each
+    known: p.Ints  # row of known properties
     after: NDArray[np.int64]  # (E, 2): who waits, and for whom
     shared: list[tuple[int, Work]]  # those whose flows others take part in
 
@@ -273,7 +273,7 @@ class Nodes:
             _concatenate([getattr(part, name) for part in parts]) for name in ("known", "after")
         )
         times, every = np.array([(s.times, s.period) for s, *_ in parts]).T
-        # Nodes of the first times only, one part's behind another's, in the place of all.
+        # Nodes of the first repetitions only, part after part, instead of all.
         skipped = np.cumsum((times - 1) * every) - (times - 1) * every
         after[:, 0] -= np.repeat(skipped, [len(part.after) for part in parts])
         once = Waits.from_pairs(after, len(known))
@@ -319,7 +319,7 @@ class Nodes:
         kinds = self._folding.npu
         return self._npus[0 if kinds is None else kinds[cls]]
 
-    def _issued(self, cls: int, known: _Known, work: Work, lead: int) -> tuple[_Known, int]:
+    def _find_issued(self, cls: int, known: _Known, work: Work, lead: int) -> tuple[_Known, int]:
         """Return the properties of a node that the host issues with a ``lead``, and the next lead.
 
         A collective is a kernel to issue; its time depends on the network, and gives no lead.
@@ -526,7 +526,7 @@ class Nodes:
         self.receiver[self.flow[send]] = receive
         self.flow[receive] = self.flow[send]
 
-    def _unmatched_message_error(
+    def _unmatched_error(
         self, wanted: NDArray[np.int64], given: NDArray[np.int64]
     ) -> DimsweepError:
         """Return the error for a message without a receive, or the reverse."""

@@ -80,7 +80,7 @@ NODE = record(
     lookahead="i4",  # a Lookahead
     service="i4",  # of an access whose servers other classes use, too; or NO_SERVICE
     duration="i8",  # of compute or an access, ps; with a service, at least
-    memory="i8",  # those of it that memory bandwidth sets
+    memory="i8",  # the part of it that memory bandwidth limits
 )
 FLOW = record(
     form="i4",
@@ -128,7 +128,7 @@ STEP = record(
     count="i8",
     hops="i8",
     fixed="i8",  # ps beside the endpoint delay
-    n_bytes="f8",  # fractions of what is held on entry
+    n_bytes="f8",  # fraction of the bytes held on entry
     reduce="f8",
     messages="i8",  # that the bytes are sent in, one after another
 )
@@ -141,7 +141,7 @@ LINK = record(
     before_end="i4",
     tally="i4",
     duration="i8",  # of a computation, ps
-    memory="i8",  # those of it that memory bandwidth sets
+    memory="i8",  # the part of it that memory bandwidth limits
 )
 # How an access is served: its bytes take, per share of its servers, ``own`` ps or longer, and then
 # its latency passes.
@@ -248,7 +248,7 @@ class Entrances(Protocol):
 
     @property
     def add_phases(self) -> Callable[..., None]:
-        """Adds the seconds of the critical path's phases, each to the row of its label."""
+        """Function that adds the seconds of the critical path's phases to the row of each label."""
 
 
 def _no_choices() -> Longs:
@@ -305,7 +305,7 @@ class Communication:
         return tuple(each.others.name for each in self.algorithms if each.others.by_network)
 
     def closes_ring(self, group: Group, dim: int) -> bool:
-        """Return whether the members of a group that differ in ``dim`` only close a circle."""
+        """Return whether the members of a group form a ring in dimension ``dim``."""
         fabrics = self.network.fabrics
         fabric = fabrics[dim] if fabrics else Auto()
         return fabric.closes_ring(self.topology.dims[dim], group.sizes[dim], group.strides[dim])

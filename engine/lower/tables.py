@@ -214,7 +214,7 @@ def lookahead(felt: NDArray[np.int8], following: Following) -> NDArray[np.int8]:
     """
     start, end = following.start[:-1], following.start[1:]
     soon = start == end
-    # One more, that nobody waits for, so that there is something at the start of each node's.
+    # One more, without a waiting node, so that each node's start is a valid index.
     bound = np.append(felt[following.nodes] == p.Lookahead.NONE, False)
     soon |= np.logical_or.reduceat(bound, start)
     return np.where((felt == p.Lookahead.FULL) & soon, np.int8(p.Lookahead.UNTIL_END), felt)

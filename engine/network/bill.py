@@ -1,4 +1,4 @@
-"""A bill of materials: what a network is made of in whole parts, counted, and what they cost.
+"""Bills of materials: the whole parts of a network, their numbers and prices.
 
 Devices are counted by their ports, cables by medium and length, and a fibre has a transceiver at
 each end (:func:`list_needs`, :func:`list_dimension_needs`).  A :class:`PriceList` assigns a part to

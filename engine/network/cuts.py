@@ -93,7 +93,7 @@ class Capacities:
 
     @cached_property
     def is_symmetric(self) -> bool:
-        """Whether every link has a reverse link of the same capacity."""
+        """True if every link has a reverse link of the same capacity."""
         ends = zip(self.tail.tolist(), self.head.tolist(), strict=True)
         capacity = dict(zip(ends, self.capacity, strict=True))
         return all(capacity.get((b, a)) == c for (a, b), c in capacity.items())

@@ -1,4 +1,4 @@
-"""Fabrics: the links that each dimension of a topology is built of, and the network of them all."""
+"""Fabrics: the links of each dimension of a topology, and the network of all dimensions."""
 
 import math
 from abc import ABC, abstractmethod
@@ -25,7 +25,7 @@ from dimsweep.engine.topology.topology import Dimension, Topology
 
 
 class PartCounts(NamedTuple):
-    """Links and switch ports for each NPU, relative to those of the dimension's block.
+    """Links and switch ports for each NPU, relative to the counts of the dimension's block.
 
     A Ring's block has its links, a Switch's one link to one port.  A link between two switches is
     one link and two ports.
@@ -113,7 +113,7 @@ class Mesh(Fabric):
 
 @dataclass(frozen=True)
 class Clos(Fabric):
-    """A folded Clos network (fat tree) in place of one switch, all its links alike.
+    """A folded Clos network (fat tree) in place of one switch, with equal links.
 
     ``levels`` is 2 (leaves and spines) or 3 (leaves, aggregation switches, cores), ``leaf`` the
     NPUs of a leaf switch, ``pod`` the leaf switches of a pod (3 levels only).  Every switch below
@@ -193,7 +193,7 @@ class Clos(Fabric):
 
 @dataclass(frozen=True)
 class Dragonfly(Fabric):
-    """A dragonfly in place of one switch, all its links alike (Kim et al., ISCA 2008).
+    """A dragonfly in place of one switch, with equal links (Kim et al., ISCA 2008).
 
     ``routers`` of a group are fully connected, ``npus`` hang on each router, and one link joins
     each pair of groups.  Raises :class:`DimsweepError` for numbers below one.

@@ -81,7 +81,7 @@ def _numbered(links: Mapping[int, Link], ranks: Sequence[int]) -> dict[Node, int
         several = next((nodes for nodes in alike.values() if len(nodes) > 1), None)
         if several is None:
             return number
-        # Doubled, so that there is a number between it and the next.
+        # Doubled, to leave a number between consecutive ones.
         number |= {node: 2 * number[node] for node in others}
         number[several[0]] -= 1
 
@@ -169,7 +169,7 @@ def _links(way: tuple[int, ...], wires: BundledLinks) -> LinkPath:
 
 
 _GROWN = 128  # NPUs, beyond which trees of several levels are not looked for
-# Trees from an NPU: with more, capacities are rounded down to what so many of them can use.
+# Maximum number of trees from an NPU; more of them are avoided by rounding capacities down.
 _MOST = 256
 
 
@@ -289,7 +289,7 @@ def _with_ways(forest: Forest, turned: Callable[[LinkPath], LinkPath]) -> Forest
 
 
 def _packed(capacities: Capacities) -> Forest:
-    wanted = _least_ratio(capacities)  # units of capacity over those of each NPU
+    wanted = _least_ratio(capacities)  # units of capacity for each unit of an NPU
     k, times, over = wanted.numerator, wanted.denominator, 1
     if k > _MOST:
         k, times, over = _MOST, wanted.denominator * _MOST, wanted.numerator

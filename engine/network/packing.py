@@ -276,8 +276,8 @@ def lack(wires: BundledLinks, like: Capacities, k: int) -> int:
 #
 # Edmonds ("Edge-disjoint branchings", 1973) proved that they exist where each NPU can receive as
 # much from all roots together as the roots send, and Tarjan (1974) built them: an edge may always
-# be taken that leaves enough for what is still to be built.  Trees that are alike are built
-# together; how many go on by an edge one maximum flow tells (Berczi and Frank, 2010; Zhao et al.,
+# be taken that leaves enough for what is still to be built.  Equal trees are built
+# together; a maximum flow counts how many can use an edge (Berczi and Frank 2010; Zhao et al.,
 # "ForestColl").
 
 

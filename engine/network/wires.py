@@ -1,4 +1,4 @@
-"""The description that every source of networks builds: devices, links, and the limits on both.
+"""Wires: the devices and links that every source of networks lays, with their limits.
 
 Fabrics, levels and generators lay :class:`Wires`; :meth:`Wires.network` makes the network of them.
 The links of a folded Clos network and of a dragonfly are listed here once, for fabrics (in place of
@@ -72,7 +72,7 @@ class Wires:
         Raises :class:`DimsweepError` beyond :data:`MAX_LINKS`.
         """
         each = self.bandwidth if bandwidth is None else bandwidth
-        # Links that share their values, as those of one lane do, are checked once.
+        # Links that share their values, such as both directions of a cable, are checked once.
         width = {"bandwidth": each if lanes == 1 else lanes * each, "lanes": lanes * self.planes}
         if self.graph.has_edge(one, other):
             for ends in ((one, other), (other, one)):
@@ -98,7 +98,7 @@ class Wires:
                 self.cable(other, one, medium, length, lanes)
 
     def network(self, sizes: tuple[int, ...] = ()) -> Network:
-        """Return the network; ``sizes`` are those of the dimensions that its NPUs are placed in.
+        """Return the network; ``sizes`` are the sizes of the dimensions, if its NPUs have any.
 
         Raises :class:`DimsweepError` as :class:`Network` does.
         """

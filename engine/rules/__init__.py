@@ -1,4 +1,4 @@
-"""What follows from a design without searching: what cannot matter, and what is unbalanced."""
+"""Design rules without a search: settings without effect, and unbalanced dimensions."""
 
 from dimsweep.engine.rules.balance import (
     Exchange,

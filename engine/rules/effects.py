@@ -65,7 +65,7 @@ def queue_matters(program: Program) -> bool:
 # --- beyond measurements --------------------------------------------------------------------------
 
 
-_Ranks = tuple[CollectiveKind, int, int]  # a collective, among so many ranks on so many nodes
+_Ranks = tuple[CollectiveKind, int, int]  # collective, number of ranks, number of nodes
 
 
 def describe_unmeasured(program: Program) -> list[str]:

@@ -1,4 +1,4 @@
-"""How far a time may be trusted: differences between fidelities, and ties under Themis."""
+"""Trust in a time: differences between fidelities, and ties under Themis."""
 
 from typing import NamedTuple
 

@@ -1,6 +1,6 @@
-"""What a cluster's dimensions are made of: building blocks, and topologies composed of them.
+"""Building blocks of network dimensions, and topologies composed of them.
 
-The classes that every script needs are in :mod:`engine`; here is the rest.
+The classes that every script needs are in :mod:`engine`; all others are here.
 """
 
 from dimsweep.engine.topology.blocks import (

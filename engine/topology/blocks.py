@@ -59,13 +59,14 @@ class Block(ABC):
     """The building block of one network dimension: how its NPUs are joined.
 
     A new block is a subclass and one more argument of ``register`` in
-    :mod:`engine.topology`.  Nothing else in the engine asks which block a dimension is made
-    of.  Whatever has no meaningful default is abstract, so that a block that forgets it cannot be
-    made.
+    :mod:`engine.topology`.  Nothing else in the engine asks which block a dimension is made of.
+    Methods without a meaningful default are abstract, so an incomplete block cannot be
+    created.
 
-    The bandwidth b of a dimension is what one NPU can send there in one direction, all its links
-    together.  ``n`` is always the number of NPUs of the block, ``p`` that of the members of a
-    group, which sit ``stride`` coordinates apart and use ``n`` or fewer NPUs: p * stride <= n.
+    The bandwidth b of a dimension is the rate at which one NPU can send there in one direction,
+    over all its links.  ``n`` is always the number of NPUs of the block, ``p`` the number of
+    members of a group, which are ``stride`` coordinates apart and use ``n`` or fewer NPUs:
+    p * stride <= n.
 
     Two blocks are equal when they are of one class (and have equal fields, if a subclass is a
     dataclass that has some), so a block that travelled to another process equals the one here.
@@ -98,11 +99,11 @@ class Block(ABC):
     @property
     @abstractmethod
     def sends_concurrently(self) -> bool:
-        """Whether an NPU sends to several NPUs at once; if not, messages leave in turn."""
+        """True if an NPU sends to several NPUs at once; else messages leave in turn."""
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether NPUs are interchangeable: each is equally far from all others."""
+        """True if NPUs are interchangeable: each is equally far from all others."""
         return False
 
     @property
@@ -208,7 +209,7 @@ class Grid(Block):
     @property
     @abstractmethod
     def closes(self) -> bool:
-        """Whether a link joins the ends of every row and column."""
+        """True if a link joins the ends of every row and column."""
 
     @property
     def size(self) -> int:
@@ -513,7 +514,7 @@ class Switch(Block):
 
 
 BLOCKS: Registry[Block] = Registry("block")  # by the name in shapes
-# Those of two sides, ``Mesh2D(5,4)``; a grid of every size is a block of its own.
+# Blocks with two sides, ``Mesh2D(5,4)``; a grid of each size is a separate block.
 GRIDS: dict[str, type[Grid]] = {grid.name: grid for grid in (Mesh2D, Torus2D)}
 
 

@@ -1,6 +1,6 @@
-"""What runs: operator graphs of ranks, and layered workloads that are unrolled into them.
+"""Workloads: operator graphs of ranks, and layers that are unrolled into them.
 
-The classes that every script needs are in :mod:`engine`; here is the rest.
+The classes that every script needs are in :mod:`engine`; all others are here.
 """
 
 from dimsweep.engine.workload.flows import FlowList, ListedFlow, flows_workload

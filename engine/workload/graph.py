@@ -368,7 +368,7 @@ class Workload:
 
     @cached_property
     def is_sorted(self) -> bool:
-        """Whether every operator waits only for operators before it in its graph."""
+        """True if every operator waits only for operators before it in its graph."""
         return all(
             before < place
             for stamp in self.templates()

@@ -48,7 +48,7 @@ class Layer:
 
 
 class TrainingLoop(StrEnum):
-    """How an iteration interleaves compute with communication."""
+    """The order of computation and communication in an iteration."""
 
     NO_OVERLAP = "no_overlap"
     OVERLAP_GRADIENTS = "overlap_gradients"

@@ -59,7 +59,7 @@ class TrainedLayer:
 
     @property
     def is_convolution(self) -> bool:
-        """Whether the layer is a convolution."""
+        """True if the layer is a convolution."""
         return self.weight.ndim == 4
 
 

@@ -226,7 +226,7 @@ class TensorOverlap(StrEnum):
 
 
 class ContextExchange(StrEnum):
-    """How context-parallel ranks share keys and values.
+    """The exchange of keys and values among context-parallel ranks.
 
     All are gathered before the scores, or passed round during the scores, or each rank receives
     some heads of all tokens.
@@ -321,7 +321,7 @@ class Shard:
 
     @property
     def decode(self) -> bool:
-        """Whether each cached sequence gains one token."""
+        """True if each cached sequence gains one token."""
         return self.task is Task.DECODE
 
     def recomputes(self, module: Module) -> bool:

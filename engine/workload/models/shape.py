@@ -178,7 +178,7 @@ class Region:
 
     @property
     def is_divided(self) -> bool:
-        """Whether tokens are divided outside the tensor-parallel regions."""
+        """True if tokens are divided outside the tensor-parallel regions."""
         return self.shard.sequence_parallel and self.shard.tensor > 1 and not self.shard.decode
 
     @property

@@ -69,7 +69,7 @@ class Transformer(TransformerShape, Model):
         region = Region(shard, self._tokens(shard), self.hidden)
         layers = self._layers(region)
         further = self.mtp_layers if shard.task is Task.TRAINING and self.vocabulary else 0
-        # Whoever predicts further tokens looks them up, so the last stage has the embedding, too.
+        # Predictions of further tokens look them up, so the last stage has the embedding, too.
         is_shared = self.tied or further
         tied = self.vocabulary * self.hidden / shard.tensor if is_shared else 0.0
         back = self._back(region)
@@ -133,7 +133,7 @@ class Transformer(TransformerShape, Model):
             (latent_attention_block if self.kv_rank else attention_block)(attends, r),
             (dense_block if dense else expert_block)(self, r),
         ]
-        # Each part's gradients are added to those of the batch once they are complete.
+        # Each part's gradients are added to the batch's gradients once they are complete.
         buffer = sum(r.value * part.parameters + part.gradient_buffer for part in parts)
         layer = join_blocks(LAYER, parts, r.value * r.rows * self.hidden)
         layer = replace(layer, gradient_buffer=buffer)

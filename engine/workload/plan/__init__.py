@@ -1,4 +1,4 @@
-"""Parallel plans: how a model is spread over the ranks, for training and for serving."""
+"""Parallel plans: the division of a model among ranks, for training and serving."""
 
 from dimsweep.engine.workload.plan.inference import Serving, serving
 from dimsweep.engine.workload.plan.mesh import EXPERT_REPLICAS, REPLICAS, DeviceMesh

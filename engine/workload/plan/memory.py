@@ -39,7 +39,7 @@ def footprint(
     }
     away = {what: here[what] for what in plan.offload}
     for what in away:
-        # What is in use, and what comes meanwhile.
+        # The bytes in use, and the bytes that arrive meanwhile.
         here[what] = min(here[what], 2 * _unit(what, stage, here[what]))
     gradients = held(plan.gradient_value, cut=plan.zero >= 2, of=summed)
     stored = 0.0
@@ -125,7 +125,7 @@ def passing_of(chunk: Sequence[LayerBlock], plan: ParallelPlan, mesh: DeviceMesh
 def _transient(block: LayerBlock, plan: ParallelPlan, mesh: DeviceMesh) -> float:
     gathered = 0.0
     if plan.zero == 3:
-        # The block's own weights and, gathered in advance, those of the next one.
+        # The weights of the block, and the weights of the next block, gathered in advance.
         for parameters, axis in (
             (block.parameters, mesh.shard_axis),
             (block.expert_parameters, EXPERT_REPLICAS),

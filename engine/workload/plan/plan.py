@@ -69,7 +69,7 @@ class Stack(StrEnum):
         in their precision and in fp32 (``step`` of ``zero/stage_1_and_2.py``), without ZeRO the
         gradients of all parameters in fp32 twice, one by one and joined
         (``fp16/fused_optimizer.py``); if sums are fp32 and values are not, the incoming gradients,
-        and those of the largest layer in fp32 (``bf16_optimizer.py``).
+        and the largest layer's in fp32 (``bf16_optimizer.py``).
         """
         if self is not Stack.DEEPSPEED:
             return 0.0
@@ -239,12 +239,12 @@ class ParallelPlan:
 
     @property
     def gathers_on_load(self) -> bool:
-        """Whether weights are gathered while they are loaded from remote memory."""
+        """True if weights are gathered while they are loaded from remote memory."""
         return self.memory_collectives and self.zero == 3 and Offload.WEIGHTS in self.offload
 
     @property
     def reduces_on_store(self) -> bool:
-        """Whether gradients are reduced while they are stored to remote memory."""
+        """True if gradients are reduced while they are stored to remote memory."""
         return self.memory_collectives and self.zero >= 2 and Offload.OPTIMIZER in self.offload
 
     @property
@@ -254,7 +254,7 @@ class ParallelPlan:
 
     @property
     def has_master_copy(self) -> bool:
-        """Whether the optimizer keeps an fp32 copy of narrower weights."""
+        """True if the optimizer keeps an fp32 copy of narrower weights."""
         return self.value < 4
 
     def __post_init__(self) -> None:

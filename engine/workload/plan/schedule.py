@@ -14,9 +14,9 @@ from dimsweep.engine.errors import InfeasibleError
 
 
 class Part(StrEnum):
-    """The part of a backward pass: all gradients, those of the inputs, or those of the weights.
+    """The part of a backward pass: all gradients, gradients of inputs, or gradients of weights.
 
-    The stage before waits for the gradients of the inputs; no stage waits for those of the weights.
+    The previous stage waits for the gradients of inputs; no stage waits for gradients of weights.
     """
 
     WHOLE = ""
@@ -34,7 +34,7 @@ class Action(NamedTuple):
 
     @property
     def ends(self) -> bool:
-        """Whether it completes a backward pass, so that its activations are freed."""
+        """True if the action completes a backward pass, which frees its activations."""
         return self.backward and self.part is not Part.INPUTS
 
 
@@ -75,7 +75,7 @@ def zb_h1(*, stage: int, n_stages: int, n_micro_batches: int) -> Iterator[Action
 # half of the micro-batches and share p - 1 - s for the other half, which comes from the other end:
 # twice the weights, and the activations of p + 1 passes.  A forward pass of one way goes beside a
 # backward pass of the other one, and at both ends of an iteration gradients of weights come late,
-# so the bubble is (p / 2 - 1) (f&b + b - 3 w) in the place of 1F1B's (p - 1) (f + b).
+# so the bubble is (p / 2 - 1) (f&b + b - 3 w) instead of 1F1B's (p - 1) (f + b).
 
 
 def dualpipe(*, stage: int, n_stages: int, n_micro_batches: int) -> Iterator[Action]:
@@ -165,12 +165,12 @@ class Schedule(StrEnum):
 
     @property
     def cuts_backward(self) -> bool:
-        """Whether the gradients of weights may be computed later than those of inputs."""
+        """True if the gradients of weights may be computed later than those of inputs."""
         return self in _IN_PARTS
 
     @property
     def both_ways(self) -> bool:
-        """Whether micro-batches enter at both ends."""
+        """True if micro-batches enter at both ends."""
         return self is Schedule.DUALPIPE
 
 
@@ -253,14 +253,14 @@ class Repeat(NamedTuple):
 
 
 def find_repeats(
-    what: Sequence[Hashable], micro_batches: Sequence[int], periods: Sequence[int]
+    kinds: Sequence[Hashable], micro_batches: Sequence[int], periods: Sequence[int]
 ) -> Iterator[Repeat]:
     """Yield the repeats of a schedule in order, with one of the ``periods``.
 
-    ``what`` is the kind of each step, without its micro-batch.
+    ``kinds`` holds the kind of each step, without its micro-batch.
     """
-    numbers = {each: number for number, each in enumerate(dict.fromkeys(what))}
-    kind = np.array([numbers[each] for each in what], dtype=np.int64)
+    numbers = {each: number for number, each in enumerate(dict.fromkeys(kinds))}
+    kind = np.array([numbers[each] for each in kinds], dtype=np.int64)
     number = np.array(micro_batches, dtype=np.int64)
     until = {
         period: _find_ends(kind, number, period) for period in {*periods} if period < len(kind)

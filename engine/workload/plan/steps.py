@@ -40,7 +40,7 @@ def compile_steps(steps: Iterable[Step], apart: str = "") -> list[Item]:
     """Return the items of ``steps``; each run of consecutive kernels is one item.
 
     Collectives of a pass that runs ``apart`` get separate communicators of that name, so they do
-    not wait for those of the concurrent pass.
+    not wait for the collectives of the concurrent pass.
     """
     items: list[Item] = []
     kernels: list[Kernel] = []

@@ -100,7 +100,7 @@ def training_footprint(model: Model, plan: ParallelPlan, mesh: DeviceMesh) -> Fo
 def passes(block: LayerBlock, plan: ParallelPlan, *, sums: bool) -> tuple[list[Item], list[Item]]:
     """Return the items of a block's forward and backward pass, without exchanges among replicas.
 
-    With ``sums`` the backward pass adds its gradients to those of earlier micro-batches.
+    With ``sums`` the backward pass adds its gradients to the sum of earlier micro-batches.
     """
     zero = 0 if sums else 2
     alone = replace(plan, zero=zero, whole_sums=False, interleave=1, overlap_parameters=False)
@@ -362,7 +362,7 @@ class _StageProgram:
 
     @property
     def _sums(self) -> bool:
-        """Whether gradients of micro-batches are summed up locally: unless replicas divide them."""
+        """True if gradients of micro-batches are summed up locally: replicas do not divide them."""
         return self._n_micro_batches > 1 and self._plan.zero < 2
 
     @property
@@ -445,7 +445,7 @@ class _StageProgram:
         yield from buckets.rest()
 
     def _arrive(self, blocks: tuple[LayerBlock, ...], i: int, *, backward: bool) -> Iterator[Step]:
-        """Wait for the loads and gathers of a block, and start those of the next one."""
+        """Wait for the loads and gathers of a block, and start the next block's."""
         if self._plan.weight_streaming:
             yield from self._stream(blocks[i].parameters * self._plan.value, store=False)
         if not (self._gathers or self._plan.offload):
