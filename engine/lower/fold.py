@@ -2,8 +2,8 @@
 
 Colour refinement (Weisfeiler-Leman): ranks start coloured by their graph; a rank's next colour
 combines its own colour with the colours of its groups' members and its peers.  When no colour
-splits any more, ranks of a colour see the same graph and the same kinds of partners at every step, so a
-deterministic simulation that never breaks ties by rank keeps them in step.
+splits any more, ranks of a colour see the same graph and the same kinds of partners at every step.
+A deterministic simulation that never breaks ties by rank then keeps them in step.
 """
 
 import itertools

@@ -100,9 +100,10 @@ class Network:
     of a :class:`Link`, nodes the attributes of a :class:`Device`.  Without a ``kind``, an int is an
     NPU and a name is a switch.  ``sizes`` are the sizes of the dimensions if NPU ``i`` has
     mixed-radix coordinates, dimension 0 fastest; ``hosts`` are the numbers of the NPUs in the file
-    of the network, if lists of flows use them.  Raises :class:`DimsweepError` naming the node or link if
-    the graph is not a valid network, if an NPU cannot reach another, and for a device with more
-    cables than ports.
+    of the network, if lists of flows use them.
+
+    Raises :class:`DimsweepError` naming the node or link if the graph is not a valid network, if an
+    NPU cannot reach another, and for a device with more cables than ports.
     """
 
     def __init__(
