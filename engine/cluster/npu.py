@@ -222,7 +222,7 @@ class Npu:
         issues = self.host if self.measured is None else 0
         picoseconds = 0.0
         for kernel in kernels:
-            time = self._kernel(kernel)
+            time = self._kernel_time(kernel)
             if issues and time and kernel.launched:
                 wait = max(0, issues - lead)
                 picoseconds += wait
@@ -256,11 +256,11 @@ class Npu:
             for kernel in _kernels(work)
             if kernel.n_bytes
             and self.memory_bandwidth is not None
-            and self._memory(kernel) > self._arithmetic(kernel)
+            and self._memory_time(kernel) > self._arithmetic_time(kernel)
         ]
-        return int(math.fsum(map(self._kernel, bound)) + 0.5)
+        return int(math.fsum(map(self._kernel_time, bound)) + 0.5)
 
-    def _kernel(self, kernel: Kernel) -> float:
+    def _kernel_time(self, kernel: Kernel) -> float:
         if not (0 <= kernel.flops < math.inf and 0 <= kernel.n_bytes < math.inf):
             problem = (
                 f"{kernel.flops:g} FLOP, {kernel.n_bytes:g} bytes; they must be finite and >= 0"
@@ -269,15 +269,15 @@ class Npu:
         if not (kernel.flops or kernel.n_bytes):
             return 0.0
         if self.measured is not None and kernel.name:
-            return self._measured(kernel.name) / self.speed
+            return self._measured_time(kernel.name) / self.speed
         launch = self.launch if kernel.launched else 0
-        return (launch + max(self._arithmetic(kernel), self._memory(kernel))) / self.speed
+        return (launch + max(self._arithmetic_time(kernel), self._memory_time(kernel))) / self.speed
 
-    def _arithmetic(self, kernel: Kernel) -> float:
+    def _arithmetic_time(self, kernel: Kernel) -> float:
         if self.systolic is not None and kernel.matmul is not None:
             return self.systolic.picoseconds(kernel.matmul)
         if self.kernels is not None and kernel.matmul is not None:
-            time = self._of_table(self.kernels, kernel, kernel.matmul)
+            time = self._lookup_table(self.kernels, kernel, kernel.matmul)
             if time is not None:
                 return time / self.efficiency
         time = _time(kernel.flops, self._peak(kernel), "flops")
@@ -286,7 +286,7 @@ class Npu:
         again = self.attention_backward / ATTENTION_BACKWARD if kernel.attention.backward else 1.0
         return time * self.attention_time * again
 
-    def _of_table(self, table: KernelTimes, kernel: Kernel, product: MatMul) -> float | None:
+    def _lookup_table(self, table: KernelTimes, kernel: Kernel, product: MatMul) -> float | None:
         """Return the measured time of a product or of attention, or None."""
         if self.precision not in table.products:
             if kernel.attention is not None or self.precision not in self.relative_time:
@@ -311,7 +311,7 @@ class Npu:
             return 0.0
         return product.flops / self.plain_flops * PICOSECONDS
 
-    def _memory(self, kernel: Kernel) -> float:
+    def _memory_time(self, kernel: Kernel) -> float:
         rate = self.memory_bandwidth and self.memory_bandwidth * self.memory_efficiency
         return _time(kernel.n_bytes, rate, "memory_bandwidth")
 
@@ -326,7 +326,7 @@ class Npu:
             share *= self.matmul_efficiency.evaluate(kernel.flops)
         return peak * share
 
-    def _measured(self, name: str) -> float:
+    def _measured_time(self, name: str) -> float:
         assert self.measured is not None
         if name not in self.measured:
             raise DimsweepError(

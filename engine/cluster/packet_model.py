@@ -93,7 +93,7 @@ class PacketModel:
         object.__setattr__(self, "transport", build_transport(self.transport))
         check_settings(self)
         for name in ("payload", "header", "ack"):
-            self._check_whole(name)
+            self._check_whole_number(name)
         self._check_buffer(self.buffer, "buffer")
         if (self.kmin is None) != (self.kmax is None):
             raise DimsweepError(
@@ -114,7 +114,7 @@ class PacketModel:
                 f"{self.sender.name} needs a window",
                 where="window",
                 code="conflict",
-                hint=f"window=true, or transport={_named(needs_window=False)}",
+                hint=f"window=true, or transport={_list_transports(needs_window=False)}",
             )
 
     def _check_losses(self) -> None:
@@ -126,14 +126,14 @@ class PacketModel:
                 else "switches that pause senders never trim packets",
                 where="trim",
                 code="conflict",
-                hint=f"pauses=false and transport={_named(takes_trimmed=True)}",
+                hint=f"pauses=false and transport={_list_transports(takes_trimmed=True)}",
             )
         if self.pauses is False and not self.sender.resends:
             raise DimsweepError(
                 f"{self.sender.name} does not retransmit dropped packets",
                 where="pauses",
                 code="conflict",
-                hint=f"pauses=true, or transport={_named(resends=True)}",
+                hint=f"pauses=true, or transport={_list_transports(resends=True)}",
             )
 
     def _check_buffer(self, buffer: float | tuple[Any, ...], where: str) -> None:
@@ -148,7 +148,7 @@ class PacketModel:
                 code="out-of-range",
             )
 
-    def _check_whole(self, name: str) -> None:
+    def _check_whole_number(self, name: str) -> None:
         value = getattr(self, name)
         if value != int(value):
             problem = f"{value:g} B; it must be a whole number of bytes"
@@ -196,7 +196,7 @@ class PacketModel:
         if self.kmin is not None and self.kmax is not None:
             return int(self.kmin), int(self.kmax), self.pmax
         if self.marks:
-            return self._mark(rate)
+            return self._find_mark(rate)
         kmax = _KMAX[-1][1]
         for (slower, low), (faster, high) in pairwise(_KMAX):
             if rate <= faster:
@@ -204,7 +204,7 @@ class PacketModel:
                 break
         return math.ceil(kmax / 4), math.ceil(kmax), self.pmax
 
-    def _mark(self, rate: float) -> tuple[int, int, float]:
+    def _find_mark(self, rate: float) -> tuple[int, int, float]:
         for mark in self.marks:
             if mark.rate == rate:
                 return int(mark.kmin), int(mark.kmax), mark.pmax
@@ -226,7 +226,7 @@ class PacketModel:
 _KMAX = ((0, 0), (25e9, 400e3), (40e9, 800e3), (100e9, 1600e3), (200e9, 2400e3), (400e9, 3200e3))
 
 
-def _named(**asked: bool) -> str:
+def _list_transports(**asked: bool) -> str:
     """Return the names of the transports with the given property."""
     (question, answer), *_ = asked.items()
     return " or ".join(name for name, of in TRANSPORTS.items() if getattr(of, question) is answer)

@@ -71,12 +71,12 @@ def keeps_stages(stages: Group, groups: Iterable[Group], offsets: Iterable[Offse
     members; an offset must be a multiple of the step.
     """
     used = [d for d, p in enumerate(stages.sizes) if p > 1]
-    return all(_keeps(stages, group, d) for group in groups for d in used) and all(
+    return all(_keeps_dimension(stages, group, d) for group in groups for d in used) and all(
         offset[d] % stages.strides[d] == 0 for offset in offsets for d in used
     )
 
 
-def _keeps(stages: Group, group: Group, d: int) -> bool:
+def _keeps_dimension(stages: Group, group: Group, d: int) -> bool:
     p, step = stages.sizes[d], stages.strides[d]
     q, stride = group.sizes[d], group.strides[d]
     return (

@@ -107,12 +107,12 @@ def apply_expansion(cluster: Cluster, need: Footprint | None) -> Cluster:
     if memory is None or not memory.EXPANDS or need is None:
         return cluster
     others = tuple(
-        other._replace(npu=_expanded(other.npu, memory, need)) for other in cluster.other_npus
+        other._replace(npu=_expand_npu(other.npu, memory, need)) for other in cluster.other_npus
     )
-    return replace(cluster, npu=_expanded(cluster.npu, memory, need), other_npus=others)
+    return replace(cluster, npu=_expand_npu(cluster.npu, memory, need), other_npus=others)
 
 
-def _expanded(npu: Npu, memory: RemoteMemory, need: Footprint) -> Npu:
+def _expand_npu(npu: Npu, memory: RemoteMemory, need: Footprint) -> Npu:
     if npu.usable_memory is None or npu.memory_bandwidth is None:
         return npu
     seen = memory.blended_bandwidth(npu.memory_bandwidth, npu.usable_memory, need.total)
@@ -146,7 +146,7 @@ class Served(NamedTuple):
 
 def build_node_group(workload: Workload, cluster: Cluster) -> Group | None:
     """Return the nodes as a group if an access depends on the other NPUs of its node, else None."""
-    if cluster.memory is None or not any(map(_accesses, workload.graphs)):
+    if cluster.memory is None or not any(map(_has_accesses, workload.graphs)):
         return None
     node = cluster.memory.node_shape(cluster.topology.sizes)
     return Group(node, (1,) * len(node)) if math.prod(node) > 1 else None
@@ -197,7 +197,7 @@ class Servers:
     @cached_property
     def _users(self) -> set[int]:
         """Classes that use the memory."""
-        uses = [_accesses(graph) for graph in self._workload.graphs]
+        uses = [_has_accesses(graph) for graph in self._workload.graphs]
         return {cls for cls, graph in enumerate(self._folding.graph) if uses[graph]}
 
     def _classes_on_node(self, cls: int) -> tuple[int, ...]:
@@ -224,7 +224,7 @@ class Servers:
             return Request(
                 work.n_bytes, *self._total_users, copies=group.n_members, store=work.store
             )
-        over = math.prod(map(_spanned, group.sizes, group.strides, self._node))
+        over = math.prod(map(_count_nodes, group.sizes, group.strides, self._node))
         return Request(work.n_bytes, *self._total_users, group.n_members, over, store=work.store)
 
     def _check_equivalent(self, work: Access, memory: RemoteMemory, cls: int) -> None:
@@ -250,12 +250,12 @@ class Servers:
             )
 
 
-def _spanned(p: int, stride: int, node: int) -> int:
+def _count_nodes(p: int, stride: int, node: int) -> int:
     """Return the number of nodes that p members span in a dimension of ``node`` NPUs a node."""
     return p if stride >= node else math.ceil(p * stride / node)
 
 
-def _accesses(graph: Graph) -> bool:
+def _has_accesses(graph: Graph) -> bool:
     return any(
         isinstance(operator.work, Access)
         for operators in {

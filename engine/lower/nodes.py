@@ -206,9 +206,9 @@ class Nodes:
         queued = np.array([(each.cls, each.stream) in on for each in self._known], dtype=bool)
         stream = np.where(queued[self._what], self.stream, np.int32(p.NO_STREAM))
         self.turn = find_turns(self.waits, stream, issued)
-        self._meetings = self._meet(met, issued)
+        self._meetings = self._number_meetings(met, issued)
         self._check_complete()
-        self.flow = self._flows()
+        self.flow = self._number_flows()
 
     def _keys(self) -> p.Ints:
         """Return the order of all nodes: by the place in their graph, then by the graph.
@@ -233,10 +233,10 @@ class Nodes:
         for section in sections_of(graph):
             for stamp in section.stamps:
                 if id(stamp.operators) not in templates:
-                    templates[id(stamp.operators)] = self._template(cls, stamp, works)
-            yield self._part(cls, section, templates)
+                    templates[id(stamp.operators)] = self._read_template(cls, stamp, works)
+            yield self._read_part(cls, section, templates)
 
-    def _part(self, cls: int, section: Section, templates: dict[int, _Template]) -> _Part:
+    def _read_part(self, cls: int, section: Section, templates: dict[int, _Template]) -> _Part:
         """Read one repetition of a section."""
         base = int(self.name.start[cls])
         known, after, outside = [], [], list[tuple[int, int]]()
@@ -296,7 +296,9 @@ class Nodes:
             wait, first_wait = end, last
         return what, Waits(p.starts(counts), before)
 
-    def _template(self, cls: int, stamp: Stamp, works: dict[int, tuple[_Known, bool]]) -> _Template:
+    def _read_template(
+        self, cls: int, stamp: Stamp, works: dict[int, tuple[_Known, bool]]
+    ) -> _Template:
         known, after, shared = [], [], []
         host = self._npu(cls).host
         lead = 0  # of the host: it begins a pass when the NPU does, as a message or a batch comes
@@ -338,7 +340,7 @@ class Nodes:
             return len(self._folding.members[cls][work.group]) > 1
         return isinstance(work, (Send, Receive))
 
-    def _meet(self, met: p.Table, issued: p.Ints) -> _Meetings:
+    def _number_meetings(self, met: p.Table, issued: p.Ints) -> _Meetings:
         """Return each member's number among its collectives over a group, in the order of issue."""
         if not len(met):
             return _Meetings(met, *(np.zeros(0, dtype=np.int64) for _ in range(3)))
@@ -351,7 +353,7 @@ class Nodes:
         _, first, meeting = np.unique(keys, axis=0, return_index=True, return_inverse=True)
         return _Meetings(met, number, meeting.reshape(-1), first)
 
-    def _flows(self) -> p.Ints:
+    def _number_flows(self) -> p.Ints:
         """Return the flow of every node, -1 for none, and set the columns of flows."""
         opens = np.array([known.opens for known in self._known], dtype=bool)[self._what]
         met, _, meeting, first = self._meetings
@@ -455,10 +457,12 @@ class Nodes:
     def _find_known(self, cls: int, name: str, work: Work) -> _Known:
         if isinstance(work, Compute) and work.on_host:
             stream = 1 + self.streams(work.stream or HOST)
-            duration, _ = self._compute(cls, name, work)
+            duration, _ = self._compute_time(cls, name, work)
             return _Known(cls, p.NodeKind.HOST, stream, p.NO_TALLY, duration, 0)
         if isinstance(work, Compute):
-            return _Known(cls, p.NodeKind.COMPUTE, 0, p.NO_TALLY, *self._compute(cls, name, work))
+            return _Known(
+                cls, p.NodeKind.COMPUTE, 0, p.NO_TALLY, *self._compute_time(cls, name, work)
+            )
         if isinstance(work, Access):
             stream, tally = 1 + self.streams(MEMORY), self.tallies("memory")
             if self._cluster.memory is None:
@@ -482,7 +486,7 @@ class Nodes:
             return _Known(cls, p.NodeKind.SEND, stream, tally, 0, 0, form)
         return _Known(cls, p.NodeKind.RECEIVE, p.NO_STREAM, self.tallies("receive"), 0, 0)
 
-    def _compute(self, cls: int, name: str, work: Compute) -> tuple[int, int]:
+    def _compute_time(self, cls: int, name: str, work: Compute) -> tuple[int, int]:
         """Return picoseconds, and the part of them that memory bandwidth limits."""
         npu = self._npu(cls)
         at = id(npu), id(work)

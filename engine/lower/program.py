@@ -389,9 +389,11 @@ class Program:
         """
         changes: dict[str, object] = {}
         if bandwidth is not None:
-            changes["bandwidth"] = _one(check_bandwidth(bandwidth, self.structure.shape.n_dims))
+            changes["bandwidth"] = _single_point(
+                check_bandwidth(bandwidth, self.structure.shape.n_dims)
+            )
         if latency is not None:
-            changes["latency"] = _one(check_latency(latency, self.structure.shape.n_dims))
+            changes["latency"] = _single_point(check_latency(latency, self.structure.shape.n_dims))
         if prices is not None:
             changes["prices"] = prices
         moved = dataclasses.replace(self, **changes)  # type: ignore[arg-type]
@@ -460,7 +462,7 @@ def check_latency(values: ArrayLike, n_dims: int) -> Longs:
     return array
 
 
-def _one(array: _A) -> _A:
+def _single_point(array: _A) -> _A:
     if array.ndim != 1:
         problem = f"a program has one point, not an array of shape {array.shape}"
         raise DimsweepError(problem, hint="use run_batch for several points", code="mismatch")

@@ -87,7 +87,7 @@ def of_forms(cluster: Cluster, forms: Forms) -> p.Structure:
 
 def _nodes(nodes: Nodes, following: Following, forms: list[Form]) -> p.Table:
     table = np.empty(len(nodes.name), p.NODE)
-    ahead = lookahead(_felt(nodes, forms), following)
+    ahead = lookahead(_own_lookahead(nodes, forms), following)
     start, waits = following.start, following.waits
     for first in range(0, len(table), _AT_ONCE):
         some = slice(first, first + _AT_ONCE)
@@ -167,7 +167,7 @@ def _steps(steps: list[Step]) -> p.Table:
     )
 
 
-def _felt(nodes: Nodes, forms: list[Form]) -> NDArray[np.int8]:
+def _own_lookahead(nodes: Nodes, forms: list[Form]) -> NDArray[np.int8]:
     """Return the lookahead of each node by itself.
 
     Receives and collectives of several classes wait for other classes. A collective of one rank
@@ -176,7 +176,7 @@ def _felt(nodes: Nodes, forms: list[Form]) -> NDArray[np.int8]:
     classes affects them from beginning to end.
     """
     felt = nodes.column("felt").astype(np.int8)
-    felt[_crowded(nodes, forms)] = p.Lookahead.NONE
+    felt[_find_competing_sends(nodes, forms)] = p.Lookahead.NONE
     alone = np.array([form.kind == p.POINT_TO_POINT for form in forms], dtype=bool)
     empty = np.array([not form.uses for form in forms], dtype=bool)
     met = ((nodes.n_members > 1) | empty[nodes.flow_form]) & ~alone[nodes.flow_form]
@@ -184,7 +184,7 @@ def _felt(nodes: Nodes, forms: list[Form]) -> NDArray[np.int8]:
     return felt
 
 
-def _crowded(nodes: Nodes, forms: list[Form]) -> NDArray[np.int64]:
+def _find_competing_sends(nodes: Nodes, forms: list[Form]) -> NDArray[np.int64]:
     """Return the sends of several classes that compete for the entrance to a receiver."""
     start, n_classes = p.starts(nodes.n_members), nodes.n_classes
     entered = [np.zeros((2, 0), dtype=np.int64)]  # the entrance, among all; the send

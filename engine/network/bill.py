@@ -101,9 +101,9 @@ def build_bill(needs: Needs, prices: PriceList, missing: Iterable[str] = ()) -> 
     for need, n in sorted(needs.items(), key=order):
         if not n or (of_networks and need == _NPU):
             continue
-        item = _item(need, n, prices)
+        item = _build_item(need, n, prices)
         if item is None:
-            absent.append(_unpriced(need, n, prices))
+            absent.append(_describe_unpriced(need, n, prices))
             continue
         if item.watts is None:
             what = f"{item.title} has no watts"
@@ -120,7 +120,7 @@ def build_bill(needs: Needs, prices: PriceList, missing: Iterable[str] = ()) -> 
     return Bill(tuple(found.values()), tuple(absent), tuple(dict.fromkeys(unpowered)), prices.pue)
 
 
-def _item(need: Need, n: int, prices: PriceList) -> Item | None:
+def _build_item(need: Need, n: int, prices: PriceList) -> Item | None:
     """Return the line of ``n`` of a need; None if it has no price."""
     watts = None if need.watts is None else Amount(need.watts, source=_ITSELF)
     if need.price is not None:
@@ -138,7 +138,7 @@ def _item(need: Need, n: int, prices: PriceList) -> Item | None:
     return Item(need.kind, part.name, part.label, need.description, count, part.price, watts)
 
 
-def _unpriced(need: Need, n: int, prices: PriceList) -> str:
+def _describe_unpriced(need: Need, n: int, prices: PriceList) -> str:
     """Return a sentence that names a need without a price, and how to price it."""
     traits = [need.part, need.description, f"at a {need.at}" if need.at else ""]
     like = f" ({', '.join(filter(None, traits))})" if any(traits) else ""
@@ -305,7 +305,7 @@ def _fat_tree_needs(
     Half of a switch's ports lead down, and at the top all of them.  Needs a radix of 4, or enough
     ports for all.
     """
-    n, half, planes = dim.size, radix // 2, _lanes(dim.bandwidth, bandwidth)
+    n, half, planes = dim.size, radix // 2, _count_lanes(dim.bandwidth, bandwidth)
     tiers, used, needs = 1, Counter[int](), Needs()
     while n > 2 * half**tiers and n > radix:
         tiers += 1
@@ -322,7 +322,7 @@ def _fat_tree_needs(
         if cables.medium == FIBRE:
             lit = Need(PartKind.TRANSCEIVER, ((bandwidth, ports),), at="switch")
             needs[lit] += planes * switches
-    needs[_cable(bandwidth, cables)] += planes * tiers * n
+    needs[_cable_need(bandwidth, cables)] += planes * tiers * n
     needs[Need(PartKind.NIC, ((bandwidth, planes),))] += n
     if cables.medium == FIBRE:
         needs[Need(PartKind.TRANSCEIVER, ((bandwidth, planes),), at="nic")] += n
@@ -335,7 +335,7 @@ def _wired_needs(dim: Dimension, fabric: Fabric, cables: Cabling, prices: PriceL
     limits = prices.parts_of_kind(PartKind.SWITCH)
     limits += prices.parts_of_kind(PartKind.TRANSCEIVER) if cables.medium == FIBRE else []
     fastest = max((part.bandwidth for part in limits), default=0.0) or each
-    lanes = _lanes(each, fastest)
+    lanes = _count_lanes(each, fastest)
     bandwidth, needs = each / lanes, Needs()
     pairs = dict.fromkeys(frozenset(pair) for pair in fabric.wire(dim, range(dim.size), ""))
     ports, cabled = Counter[Node](), Counter[Node]()
@@ -343,7 +343,7 @@ def _wired_needs(dim: Dimension, fabric: Fabric, cables: Cabling, prices: PriceL
         ports.update(pair)
         if not all(isinstance(node, int) for node in pair):
             cabled.update(node for node in pair if isinstance(node, int))
-        needs[_cable(bandwidth, cables)] += lanes
+        needs[_cable_need(bandwidth, cables)] += lanes
     for node, n in ports.items():
         if isinstance(node, int):
             at, side_by_side, n = "nic", 1, n * lanes
@@ -357,10 +357,10 @@ def _wired_needs(dim: Dimension, fabric: Fabric, cables: Cabling, prices: PriceL
     return needs
 
 
-def _lanes(bandwidth: float, each: float) -> int:
+def _count_lanes(bandwidth: float, each: float) -> int:
     """Return the number of ports that have an NPU's ``bandwidth`` together."""
     return max(1, math.ceil(bandwidth / each - _NOISE))
 
 
-def _cable(bandwidth: float, cables: Cabling) -> Need:
+def _cable_need(bandwidth: float, cables: Cabling) -> Need:
     return Need(PartKind.CABLE, ((bandwidth, 1),), medium=cables.medium, length=cables.length)

@@ -59,7 +59,7 @@ class Selection:
         Raises :class:`DimsweepError` for an unknown name, with the nearest one, and if no device
         or too few devices match.
         """
-        self._refuse(("between", "dim"), "links")
+        self._refuse_keys(("between", "dim"), "links")
         what = f"{self.kind or 'NPU'}" if npus else f"{self.kind or 'switch'}"
         names = {
             node_name(node): node
@@ -68,12 +68,12 @@ class Selection:
         }
         if _ANY not in self.named and self.named not in names:
             raise _unknown_name_error(what, self.named, names)
-        fitting = [name for name in names if _fits(name, self.named)]
-        return [names[name] for name in self._drawn(fitting, what)]
+        fitting = [name for name in names if _matches_pattern(name, self.named)]
+        return [names[name] for name in self._draw_names(fitting, what)]
 
     def links(self, network: Network) -> list[Link]:
         """Return the selected links.  Raises :class:`DimsweepError` as for devices."""
-        self._refuse(("kind",), "devices")
+        self._refuse_keys(("kind",), "devices")
         found = []
         for link in network.links:
             kinds = network.devices[link.source].kind, network.devices[link.target].kind
@@ -81,10 +81,12 @@ class Selection:
             if of_dim and self.between in (None, kinds, kinds[::-1]):
                 found.append(link)
         if self.named != _ANY:
-            source, both, target = self._ends(network)
+            source, both, target = self._parse_ends(network)
 
             def fits(one: Node, other: Node) -> bool:
-                return _fits(node_name(one), source) and _fits(node_name(other), target)
+                return _matches_pattern(node_name(one), source) and _matches_pattern(
+                    node_name(other), target
+                )
 
             found = [
                 link
@@ -97,7 +99,7 @@ class Selection:
         for link in found:
             ends = sorted((node_name(link.source), node_name(link.target)))
             cables.setdefault(" - ".join(ends), []).append(link)
-        drawn = [cables[name][0] for name in self._drawn(list(cables), "cable")]
+        drawn = [cables[name][0] for name in self._draw_names(list(cables), "cable")]
         ways = [
             way
             for link in drawn
@@ -105,12 +107,12 @@ class Selection:
         ]
         return [network.links[network.number[way]] for way in ways if way in network.number]
 
-    def _refuse(self, keys: Sequence[str], of: str) -> None:
+    def _refuse_keys(self, keys: Sequence[str], of: str) -> None:
         for key in keys:
             if getattr(self, key) is not None:
                 raise DimsweepError(f"only {of} have it", where=key, code="conflict")
 
-    def _ends(self, network: Network) -> tuple[str, bool, str]:
+    def _parse_ends(self, network: Network) -> tuple[str, bool, str]:
         """Return the names of both ends, and whether both directions are meant."""
         source, both, target = (*_ARROW.split(self.named), "", "")[:3]
         if not target:
@@ -131,7 +133,7 @@ class Selection:
             )
         return source, bool(both), target
 
-    def _drawn(self, names: list[str], what: str) -> list[str]:
+    def _draw_names(self, names: list[str], what: str) -> list[str]:
         """Return all names, or a random draw in which each name's chance is independent."""
         found = self._require_matches(names, what)
         if self.draw is None:
@@ -152,7 +154,7 @@ class Selection:
         return found
 
 
-def _fits(name: str, pattern: str) -> bool:
+def _matches_pattern(name: str, pattern: str) -> bool:
     return name == pattern or (_ANY in pattern and fnmatchcase(name, pattern.replace("[", "[[]")))
 
 
@@ -224,7 +226,7 @@ class Change:
         if self.link is not None:
             with prefixing_errors("link"):
                 return self.link.links(network)
-        devices = {*self.devices(_kinds(network))}
+        devices = {*self.devices(_kinds_by_node(network))}
         return [link for link in network.links if {link.source, link.target} & devices]
 
 
@@ -243,11 +245,11 @@ def degrade_network(
     if not used and all(change.speed is not None for change in changes):
         return network
     npus = list(used) or list(range(network.n_npus))
-    graph = _left(network, changes, npus)
-    return Network(_numbered(graph, used), () if used else network.sizes)
+    graph = _build_remaining_graph(network, changes, npus)
+    return Network(_renumber(graph, used), () if used else network.sizes)
 
 
-def _numbered(graph: "nx.DiGraph", used: Sequence[int]) -> "nx.DiGraph":
+def _renumber(graph: "nx.DiGraph", used: Sequence[int]) -> "nx.DiGraph":
     """Return the graph with NPUs numbered by rank, and idle NPUs renamed."""
     import networkx as nx
 
@@ -267,7 +269,9 @@ def _numbered(graph: "nx.DiGraph", used: Sequence[int]) -> "nx.DiGraph":
     return numbered
 
 
-def _left(network: Network, changes: Sequence[Change], npus: Sequence[int]) -> "nx.DiGraph":
+def _build_remaining_graph(
+    network: Network, changes: Sequence[Change], npus: Sequence[int]
+) -> "nx.DiGraph":
     """Return the remaining graph, in which all ``npus`` reach each other."""
     graph, down = network.graph.copy(), dict[str, None]()
     shares: dict[tuple[Node, Node], list[float]] = {}
@@ -275,7 +279,7 @@ def _left(network: Network, changes: Sequence[Change], npus: Sequence[int]) -> "
         if change.speed is not None:
             continue
         with prefixing_errors(f"[{i}]"):
-            links, devices = change.links(network), change.devices(_kinds(network))
+            links, devices = change.links(network), change.devices(_kinds_by_node(network))
             if change.down:
                 _check_spared(devices, npus)
         if change.bandwidth is not None:
@@ -311,7 +315,7 @@ def reduced_speeds(changes: Sequence[Change], n_npus: int) -> dict[int, float]:
     return {npu: share for npu, share in found.items() if share < 1}
 
 
-def _kinds(network: Network) -> dict[Node, Kind]:
+def _kinds_by_node(network: Network) -> dict[Node, Kind]:
     return {node: device.kind for node, device in network.devices.items()}
 
 

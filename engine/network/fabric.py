@@ -326,7 +326,7 @@ def _count_links(network: Network) -> tuple[Counter[_Wire], Counter[frozenset[_W
     at: dict[Node, set[_Wire]] = {}
     for link in network.links:
         ends = [end for end in (link.source, link.target) if isinstance(end, str)]
-        wire = *_nameless(link), link.bandwidth, link.latency
+        wire = *_drop_switch_name(link), link.bandwidth, link.latency
         if not ends:
             direct[wire] += 1
         for end in ends:
@@ -334,7 +334,7 @@ def _count_links(network: Network) -> tuple[Counter[_Wire], Counter[frozenset[_W
     return direct, Counter(map(frozenset, at.values()))
 
 
-def _nameless(link: Link) -> tuple[Node, Node]:
+def _drop_switch_name(link: Link) -> tuple[Node, Node]:
     """Return the ends of a link without the name of a switch."""
     source, target = (end if isinstance(end, int) else "" for end in (link.source, link.target))
     return source, target

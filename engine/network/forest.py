@@ -52,12 +52,12 @@ class GroupShape(NamedTuple):
 
 def build_group_shape(links: Mapping[int, Link], ranks: Sequence[int]) -> GroupShape:
     """Return the shape of ``links`` between ``ranks`` and other devices."""
-    number = _numbered(links, ranks)
+    number = _number_devices(links, ranks)
     rows = sorted((number[x.source], number[x.target], x.bandwidth, i) for i, x in links.items())
     return GroupShape(tuple(row[:3] for row in rows), tuple(row[3] for row in rows))
 
 
-def _numbered(links: Mapping[int, Link], ranks: Sequence[int]) -> dict[Node, int]:
+def _number_devices(links: Mapping[int, Link], ranks: Sequence[int]) -> dict[Node, int]:
     around: defaultdict[Node, list[tuple[Node, float, int]]] = defaultdict(list)
     for link in links.values():
         around[link.source].append((link.target, link.bandwidth, 0))
@@ -106,17 +106,17 @@ def find_direct_paths(
     room = {(a, b): n for a, b, n in wires.items()}
     found: dict[tuple[int, int], Bundle] = {}
     for place, source in enumerate(ranks):
-        before = _shortest(wires, source, set(ranks))
+        before = _find_predecessors(wires, source, set(ranks))
         for target in (*ranks[place + 1 :], *ranks[:place]):
-            ways = list(islice(_ways(before, source, target), _WAYS))
-            bundle = _fill(ways, room, k)
+            ways = list(islice(_list_paths(before, source, target), _WAYS))
+            bundle = _divide_units(ways, room, k)
             if not bundle:
                 return {}
-            found[source, target] = {_links(way, wires): n for way, n in bundle.items()}
+            found[source, target] = {_links_of_path(way, wires): n for way, n in bundle.items()}
     return found
 
 
-def _shortest(wires: BundledLinks, source: int, ranks: set[int]) -> _Before:
+def _find_predecessors(wires: BundledLinks, source: int, ranks: set[int]) -> _Before:
     """Return the predecessors on shortest paths from a rank that pass no other rank."""
     before: _Before = {source: []}
     layer = [source]
@@ -132,37 +132,39 @@ def _shortest(wires: BundledLinks, source: int, ranks: set[int]) -> _Before:
     return before
 
 
-def _ways(before: Mapping[int, list[int]], source: int, target: int) -> Iterator[tuple[int, ...]]:
+def _list_paths(
+    before: Mapping[int, list[int]], source: int, target: int
+) -> Iterator[tuple[int, ...]]:
     """Yield the devices on each shortest path."""
     if target == source:
         yield (source,)
     for device in before.get(target, ()):
-        yield from ((*way, target) for way in _ways(before, source, device))
+        yield from ((*way, target) for way in _list_paths(before, source, device))
 
 
-def _fill(ways: list[tuple[int, ...]], room: dict[tuple[int, int], int], k: int) -> Bundle:
+def _divide_units(ways: list[tuple[int, ...]], room: dict[tuple[int, int], int], k: int) -> Bundle:
     """Divide ``k`` units among paths as equally as possible; return {} if they do not fit."""
     bundle: Bundle = {}
     while k and ways:
-        least = {way: min(room[pair] for pair in _pairs(way)) for way in ways}
+        least = {way: min(room[pair] for pair in _list_pairs(way)) for way in ways}
         best = max(ways, key=least.__getitem__)
         n = min(max(1, k // len(ways)), least[best])
         if not n:
             return {}
-        for pair in _pairs(best):
+        for pair in _list_pairs(best):
             room[pair] -= n
         bundle[best] = bundle.get(best, 0) + n
         k -= n
     return bundle
 
 
-def _pairs(way: tuple[int, ...]) -> list[tuple[int, int]]:
+def _list_pairs(way: tuple[int, ...]) -> list[tuple[int, int]]:
     return list(pairwise(way))
 
 
-def _links(way: tuple[int, ...], wires: BundledLinks) -> LinkPath:
+def _links_of_path(way: tuple[int, ...], wires: BundledLinks) -> LinkPath:
     """Return the links of a path over devices that are joined by one link each."""
-    return tuple(link for a, b in _pairs(way) for (link,) in wires.ways(a, b))
+    return tuple(link for a, b in _list_pairs(way) for (link,) in wires.ways(a, b))
 
 
 # --- forests --------------------------------------------------------------------------------------
@@ -225,7 +227,7 @@ def build_forest(
     members = tuple(ranks)
     check_group(links, members)
     like = build_group_shape(_select_links(links, members), members)
-    found = _found(like.joined, len(members), backwards=backwards)
+    found = _find_forest(like.joined, len(members), backwards=backwards)
     return _place_forest(found, members, like.links)
 
 
@@ -244,21 +246,21 @@ def _place_forest(forest: Forest, ranks: tuple[int, ...], links: tuple[int, ...]
 
 
 @lru_cache(maxsize=64)
-def _found(joined: Joined, n: int, *, backwards: bool) -> Forest:
+def _find_forest(joined: Joined, n: int, *, backwards: bool) -> Forest:
     """Return the trees among devices 0 to ``n`` - 1; groups of equal shape share them."""
     links = {i: Link(a, b, bandwidth, 0) for i, (a, b, bandwidth) in enumerate(joined)}
     capacities = Capacities.from_links(links, range(n))
     if not backwards:
-        return _packed(capacities)
+        return _pack_trees(capacities)
     if capacities.is_symmetric:
         number = {(link.source, link.target): i for i, link in links.items()}
 
         def opposite(i: int) -> int:
             return number[links[i].target, links[i].source]
 
-        forest = _found(joined, n, backwards=False)
-        return _with_ways(forest, lambda way: tuple(map(opposite, reversed(way))))
-    return _with_ways(_packed(capacities.reversed), lambda way: way[::-1])
+        forest = _find_forest(joined, n, backwards=False)
+        return _replace_ways(forest, lambda way: tuple(map(opposite, reversed(way))))
+    return _replace_ways(_pack_trees(capacities.reversed), lambda way: way[::-1])
 
 
 def _select_links(links: Mapping[int, Link], ranks: Collection[int]) -> Mapping[int, Link]:
@@ -279,7 +281,7 @@ def _select_links(links: Mapping[int, Link], ranks: Collection[int]) -> Mapping[
     return own if members <= there else links
 
 
-def _with_ways(forest: Forest, turned: Callable[[LinkPath], LinkPath]) -> Forest:
+def _replace_ways(forest: Forest, turned: Callable[[LinkPath], LinkPath]) -> Forest:
     """Return the forest with the path of each branch replaced."""
     trees = (
         tree._replace(branches=tuple(b._replace(way=turned(b.way)) for b in tree.branches))
@@ -288,17 +290,17 @@ def _with_ways(forest: Forest, turned: Callable[[LinkPath], LinkPath]) -> Forest
     return replace(forest, trees=tuple(trees))
 
 
-def _packed(capacities: Capacities) -> Forest:
-    wanted = _least_ratio(capacities)  # units of capacity for each unit of an NPU
+def _pack_trees(capacities: Capacities) -> Forest:
+    wanted = _minimum_ratio(capacities)  # units of capacity for each unit of an NPU
     k, times, over = wanted.numerator, wanted.denominator, 1
     if k > _MOST:
         k, times, over = _MOST, wanted.denominator * _MOST, wanted.numerator
     wires = BundledLinks.from_capacities(capacities, times, over)
     if over > 1:  # rounded down, so perhaps not enough for all of them
-        k = int(_least_ratio(wires.capacities(capacities)))
+        k = int(_minimum_ratio(wires.capacities(capacities)))
     straight = find_direct_paths(wires, capacities.ranks, k)
     if straight:
-        trees = _stars(straight, capacities, k)
+        trees = _build_stars(straight, capacities, k)
     else:
         n = len(capacities.ranks)
         if n > _GROWN:
@@ -320,17 +322,17 @@ def _packed(capacities: Capacities) -> Forest:
                 "forest",
                 code="unsupported",
             )
-        left = _least_ratio(wires.capacities(capacities))
+        left = _minimum_ratio(wires.capacities(capacities))
         if left < k:  # less could leave a switch than enter it, or the other way
             k, times = left.numerator, times * left.denominator
             wires = wires.times(left.denominator)
         grown = Branchings(wires, capacities.ranks, k).run()
-        trees = tuple(_with_links(tree, wires, capacities) for tree in grown)
+        trees = tuple(_assign_links(tree, wires, capacities) for tree in grown)
     unit = capacities.unit * Fraction(over, times)
     return Forest(trees, k, unit, 1 / (wanted * capacities.unit))
 
 
-def _stars(
+def _build_stars(
     straight: Mapping[tuple[int, int], Bundle], capacities: Capacities, k: int
 ) -> tuple[Tree, ...]:
     """Return trees of one level."""
@@ -340,7 +342,7 @@ def _stars(
     return tuple(Tree(int(capacities.nodes[a]), k, tuple(own)) for a, own in branches.items())
 
 
-def _with_links(tree: Grown, wires: BundledLinks, capacities: Capacities) -> Tree:
+def _assign_links(tree: Grown, wires: BundledLinks, capacities: Capacities) -> Tree:
     """Return a tree whose edges take their links from ``wires``."""
     branches = [
         branch
@@ -355,7 +357,7 @@ def _branches(a: int, b: int, bundle: Bundle, capacities: Capacities) -> list[Br
     return [Branch(*ends, way, n) for way, n in sorted(bundle.items())]
 
 
-def _least_ratio(capacities: Capacities) -> Fraction:
+def _minimum_ratio(capacities: Capacities) -> Fraction:
     """Return the least capacity per rank inside, over all cuts."""
     side = find_slowest_side(capacities)
     return Fraction(capacities.outgoing_units(side), capacities.n_ranks(side))

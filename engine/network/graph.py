@@ -113,8 +113,8 @@ class Network:
         self.sizes = sizes
         self.hosts = hosts
         self.n_npus = _count_npus(graph)
-        self.devices = dict(_devices(graph))
-        self.links = tuple(_links(graph))
+        self.devices = dict(_build_devices(graph))
+        self.links = tuple(_build_links(graph))
         self.number = {(link.source, link.target): i for i, link in enumerate(self.links)}
         if sizes and math.prod(sizes) != self.n_npus:
             raise DimsweepError(
@@ -173,7 +173,7 @@ class Network:
             out[link.source].append(link.target)
             into[link.target].append(link.source)
         npus = set(range(self.n_npus))
-        unreached, stranded = npus - _reached(0, out), npus - _reached(0, into)
+        unreached, stranded = npus - _find_reached(0, out), npus - _find_reached(0, into)
         if not unreached and not stranded:
             return
         source, target = (0, min(unreached)) if unreached else (min(stranded), 0)
@@ -183,7 +183,7 @@ class Network:
         elif not into[target]:
             reason = f": NPU {target} has no incoming link"
         hint = "every NPU must be able to reach every other"
-        if target in _reached(source, {node: out[node] + into[node] for node in out}):
+        if target in _find_reached(source, {node: out[node] + into[node] for node in out}):
             hint += "; a link leads in one direction only"
         else:
             hint += "; no link joins their parts of the network"
@@ -212,7 +212,7 @@ class Network:
         return list(dict.fromkeys(i for name in names for i in known[name]))
 
 
-def _reached(start: Node, neighbours: Mapping[Node, Iterable[Node]]) -> set[Node]:
+def _find_reached(start: Node, neighbours: Mapping[Node, Iterable[Node]]) -> set[Node]:
     """Return the nodes that are reachable from ``start``, including it."""
     reached, last = {start}, {start}
     while last:
@@ -253,7 +253,7 @@ def _count_npus(graph: "nx.DiGraph") -> int:
     return len(ranks)
 
 
-def _devices(graph: "nx.DiGraph") -> Iterator[tuple[Node, Device]]:
+def _build_devices(graph: "nx.DiGraph") -> Iterator[tuple[Node, Device]]:
     """Yield the devices of a graph; equal devices are created once."""
     made: dict[tuple[object, ...], Device] = {}
     for node, attributes in graph.nodes(data=True):
@@ -266,7 +266,7 @@ def _devices(graph: "nx.DiGraph") -> Iterator[tuple[Node, Device]]:
         except TypeError:  # unhashable, which no attribute may be: it is refused below
             device = None
         if device is None:
-            device = _device(node, attributes)
+            device = _build_device(node, attributes)
             made[key] = device
         yield node, device
 
@@ -276,7 +276,7 @@ def _is_taken(name: str, graph: "nx.DiGraph") -> bool:
     return rank.isdecimal() and graph.has_node(int(rank))
 
 
-def _device(node: Node, attributes: Mapping[str, object]) -> Device:
+def _build_device(node: Node, attributes: Mapping[str, object]) -> Device:
     usual = Kind.NPU if isinstance(node, int) else Kind.SWITCH
     known = [field.name for field in fields(Device)]
     for name, value in attributes.items():
@@ -309,13 +309,13 @@ def _describe_expected(name: str, value: object) -> str:
     return "" if right else "a finite number of zero or more"
 
 
-def _links(graph: "nx.DiGraph") -> Iterator[Link]:
+def _build_links(graph: "nx.DiGraph") -> Iterator[Link]:
     """Yield the links of a graph; links with the same values as an earlier one are not checked."""
     made: dict[tuple[object, ...], dict[str, object]] = {}
     for source, target, attributes in graph.edges(data=True):
         known = made.get(key := (*attributes, *map(id, attributes.values())))
         if known is None or source == target:
-            link = _link(source, target, attributes)
+            link = _build_link(source, target, attributes)
             made[key] = vars(link)
         else:  # as dataclasses.replace, in a third of the time
             link = object.__new__(Link)
@@ -323,7 +323,7 @@ def _links(graph: "nx.DiGraph") -> Iterator[Link]:
         yield link
 
 
-def _link(source: Node, target: Node, attributes: Mapping[str, object]) -> Link:
+def _build_link(source: Node, target: Node, attributes: Mapping[str, object]) -> Link:
     try:
         link = Link(source, target, **attributes)  # type: ignore[arg-type]  # checked below
     except TypeError as error:

@@ -88,7 +88,7 @@ def parse_network(content: bytes, path: Path, *, is_json: bool) -> Network:
     read = _read_json if is_json else _read_graphml
     try:
         with collector_paused():
-            return Network(_graph(*read(content)))
+            return Network(_build_graph(*read(content)))
     except DimsweepError as error:
         raise error.with_prefix(str(path)) from None
 
@@ -124,14 +124,14 @@ def write_network(network: Network, path: str | Path) -> None:
     is_json = _is_json(path)
     graph = nx.DiGraph()
     for node, device in network.devices.items():
-        known = _written(device, _DEVICE_PARSERS)
+        known = _format_attributes(device, _DEVICE_PARSERS)
         if isinstance(node, int):
             known["npu"] = node  # implies the kind
             del known["kind"]
         graph.add_node(node_name(node), **known)
     for link in network.links:
         ends = node_name(link.source), node_name(link.target)
-        graph.add_edge(*ends, **_written(link, _PARSERS))
+        graph.add_edge(*ends, **_format_attributes(link, _PARSERS))
     try:
         if is_json:
             path.write_text(json.dumps(nx.node_link_data(graph, edges="edges")), encoding="utf-8")
@@ -141,7 +141,7 @@ def write_network(network: Network, path: str | Path) -> None:
         raise _access_error("write", path, error) from error
 
 
-def _written(of: Device | Link, names: Iterable[str]) -> dict[str, Any]:
+def _format_attributes(of: Device | Link, names: Iterable[str]) -> dict[str, Any]:
     """Return the attributes that differ from the defaults, as they are read."""
     kind = type(of)
     usual = {name: getattr(kind, name, None) for name in names}  # none where it must be given
@@ -159,7 +159,7 @@ def _read_json(content: bytes) -> _Read:
         """Turn an object with both ends into an edge while reading: a million dicts are slow."""
         if "id" in read or "source" not in read or "target" not in read:
             return read
-        source, target = _id(read, "source"), _id(read, "target")
+        source, target = _take_id(read, "source"), _take_id(read, "target")
         read.pop("key", None)  # a multigraph's
         return source, target, shared.setdefault(repr(read), read)
 
@@ -169,11 +169,11 @@ def _read_json(content: bytes) -> _Read:
         raise _json_error(str(error)) from error
     if not isinstance(data, dict):
         raise _json_error("the file must hold one object")
-    nodes = [(_id(node, "id"), node) for node in _objects(data, "nodes")]
-    edges = _objects(data, "edges" if "edges" in data else "links")
+    nodes = [(_take_id(node, "id"), node) for node in _read_objects(data, "nodes")]
+    edges = _read_objects(data, "edges" if "edges" in data else "links")
     for each in edges:
         if isinstance(each, dict):  # only one end, or an id: not a link
-            _of_link(each, f"[{_id(each, 'source')} -> {_id(each, 'target')}]")
+            _parse_link(each, f"[{_take_id(each, 'source')} -> {_take_id(each, 'target')}]")
     return data.get("directed", False), nodes, edges
 
 
@@ -182,26 +182,26 @@ def _json_error(reason: str) -> DimsweepError:
     return DimsweepError(problem, hint=f"such as {_EXAMPLE}", code="bad-syntax")
 
 
-def _objects(data: Mapping[str, Any], key: str) -> list[Any]:
+def _read_objects(data: Mapping[str, Any], key: str) -> list[Any]:
     found = data.get(key)
     if not isinstance(found, list) or not all(isinstance(each, dict | tuple) for each in found):
         raise _json_error(f"{key!r} must be a list of objects")
     return found
 
 
-def _id(node: dict[str, Any] | _Edge, key: str) -> Hashable:
+def _take_id(node: dict[str, Any] | _Edge, key: str) -> Hashable:
     """Remove and return the id of ``node``."""
     if isinstance(node, tuple) or key not in node:
         raise _json_error(f"{key!r} is missing in {node}")
     value = node.pop(key)
-    return value if isinstance(value, str) else _hashable(value, key)
+    return value if isinstance(value, str) else _to_hashable(value, key)
 
 
-def _hashable(value: Any, key: str) -> Hashable:
+def _to_hashable(value: Any, key: str) -> Hashable:
     """Return lists as tuples, such as the node of a product in networkx."""
     if isinstance(value, dict | tuple) or value is None:
         raise _json_error(f"{key!r} is {value!r}; it must be a text, a number or a list of them")
-    return tuple(_hashable(each, key) for each in value) if isinstance(value, list) else value
+    return tuple(_to_hashable(each, key) for each in value) if isinstance(value, list) else value
 
 
 _TYPES: dict[str, Callable[[str], object]] = {
@@ -250,12 +250,15 @@ def _read_graphml(content: bytes) -> _Read:
     mixed, edges = str(not directed).lower(), graph.findall(f"{space}edge")
     if any(edge.get("directed") == mixed for edge in edges):
         raise _graphml_error("directed and undirected edges in one graph")
-    keys = dict(_key(each, space) for each in root.findall(f"{space}key"))
+    keys = dict(_read_key(each, space) for each in root.findall(f"{space}key"))
     of_node, of_edge = (_Attributes(keys, owner, f"{space}data") for owner in ("node", "edge"))
     return (
         directed,
-        [(_end(node, "id"), of_node.read(node)) for node in graph.findall(f"{space}node")],
-        [(_end(edge, "source"), _end(edge, "target"), of_edge.read(edge)) for edge in edges],
+        [(_read_end(node, "id"), of_node.read(node)) for node in graph.findall(f"{space}node")],
+        [
+            (_read_end(edge, "source"), _read_end(edge, "target"), of_edge.read(edge))
+            for edge in edges
+        ],
     )
 
 
@@ -264,7 +267,7 @@ def _graphml_error(reason: str) -> DimsweepError:
     return DimsweepError(f"not GraphML ({reason})", hint=hint, code="bad-syntax")
 
 
-def _key(key: ElementTree.Element, space: str) -> tuple[str, _Key]:
+def _read_key(key: ElementTree.Element, space: str) -> tuple[str, _Key]:
     own = key.get("yfiles.type")  # what yEd draws
     name, kind = own or key.get("attr.name"), "string" if own else key.get("attr.type", "string")
     if name is None or kind not in _TYPES:
@@ -272,7 +275,7 @@ def _key(key: ElementTree.Element, space: str) -> tuple[str, _Key]:
     return key.get("id", ""), _Key(key.get("for", "all"), name, kind, key.find(f"{space}default"))
 
 
-def _end(element: ElementTree.Element, key: str) -> str:
+def _read_end(element: ElementTree.Element, key: str) -> str:
     found = element.get(key)
     if found is None:
         raise _graphml_error(f"{key!r} is missing")
@@ -312,23 +315,23 @@ class _Attributes:
         return key.name, key.value(data)
 
 
-def _graph(
+def _build_graph(
     directed: object, nodes: Sequence[tuple[Hashable, _Data]], edges: Sequence[_Edge]
 ) -> "nx.DiGraph":
     """Return the graph of a network; undirected links become one link in each direction."""
     import networkx as nx
 
     _check_structure([node for node, _ in nodes], edges, directed)
-    names = _names(nodes)
+    names = _name_nodes(nodes)
     graph = nx.DiGraph()
     for node, data in nodes:
         known = {name: value for name, value in data.items() if name in _DEVICE_PARSERS}
-        graph.add_node(names[node], **_parsed(known, _DEVICE_PARSERS, f"[{node}]"))
+        graph.add_node(names[node], **_parse_attributes(known, _DEVICE_PARSERS, f"[{node}]"))
     made: dict[int, dict[str, Any]] = {}  # by the id of the shared attributes
     links = []
     for source, target, data in edges:
         if id(data) not in made:
-            made[id(data)] = _of_link(data, f"[{source} -> {target}]")
+            made[id(data)] = _parse_link(data, f"[{source} -> {target}]")
         ends, known = (names[source], names[target]), made[id(data)]
         links.append((*ends, known))
         if not directed:
@@ -345,7 +348,7 @@ def _check_structure(ids: list[Any], edges: Sequence[_Edge], directed: object) -
             hint='"directed": true or false; in GraphML, edgedefault="directed" or "undirected"',
             code="missing",
         )
-    doubled = _doubled(ids)
+    doubled = _find_duplicates(ids)
     if doubled:
         problem = f"more than one node has the id {abbreviate(doubled)}"
         raise DimsweepError(problem, hint="give each node its own id", code="duplicate")
@@ -358,7 +361,7 @@ def _check_structure(ids: list[Any], edges: Sequence[_Edge], directed: object) -
     ends = [(source, target) for source, target, _ in edges]
     if len(set(ends if directed else map(frozenset, ends))) < len(ends):
         pairs = ends if directed else [tuple(sorted(pair, key=repr)) for pair in ends]
-        parallel = (f"{source} -> {target}" for source, target in _doubled(pairs))
+        parallel = (f"{source} -> {target}" for source, target in _find_duplicates(pairs))
         raise DimsweepError(
             f"parallel edges: {abbreviate(parallel)}",
             hint="write one edge with the sum of their bandwidths and the number of its `lanes`",
@@ -366,14 +369,14 @@ def _check_structure(ids: list[Any], edges: Sequence[_Edge], directed: object) -
         )
 
 
-def _doubled(items: Iterable[Any]) -> list[Any]:
+def _find_duplicates(items: Iterable[Any]) -> list[Any]:
     return [item for item, times in Counter(items).items() if times > 1]
 
 
-def _names(nodes: Sequence[tuple[Hashable, _Data]]) -> dict[Any, Node]:
+def _name_nodes(nodes: Sequence[tuple[Hashable, _Data]]) -> dict[Any, Node]:
     """Return the rank of each NPU and the name of every other node, by their ids."""
-    names = {node: _name(node, data) for node, data in nodes}
-    doubled = _doubled(names.values())
+    names = {node: _name_node(node, data) for node, data in nodes}
+    doubled = _find_duplicates(names.values())
     if doubled:
         kind = "NPU" if isinstance(doubled[0], int) else "switch"
         problem = f"more than one node is {kind} {doubled[0]}"
@@ -388,7 +391,7 @@ def _names(nodes: Sequence[tuple[Hashable, _Data]]) -> dict[Any, Node]:
     return names
 
 
-def _name(node: object, data: _Data) -> Node:
+def _name_node(node: object, data: _Data) -> Node:
     if "npu" not in data:
         if data.get("kind") == Kind.NPU:
             problem = "an NPU without its rank"
@@ -406,7 +409,7 @@ def _name(node: object, data: _Data) -> Node:
     return rank
 
 
-def _of_link(data: _Data, place: str) -> dict[str, Any]:
+def _parse_link(data: _Data, place: str) -> dict[str, Any]:
     """Return the attributes of the link at ``place``."""
     unknown = data.keys() - _PARSERS.keys()
     missing = [name for name in ("bandwidth", "latency") if name not in data]
@@ -416,10 +419,10 @@ def _of_link(data: _Data, place: str) -> dict[str, Any]:
     if missing:
         problem, hint = f"{abbreviate(missing)} is missing", 'such as "50 GB/s", "500 ns"'
         raise DimsweepError(problem, where=place, hint=hint, code="missing")
-    return _parsed(data, _PARSERS, place)
+    return _parse_attributes(data, _PARSERS, place)
 
 
-def _parsed(
+def _parse_attributes(
     data: _Data, parsers: Mapping[str, Callable[[object], object]], place: str
 ) -> dict[str, Any]:
     attributes: dict[str, Any] = {}

@@ -64,7 +64,13 @@ def load_tree(network: Network, routes: Sequence[Route]) -> IoTree:
             below[places[path[:-1]]].append(place)
     links = [network.number[path[-2], path[-1]] for path in places]
     hops = (
-        Hop(links[i], tuple(on), 1, _stored(network, links[i], [links[j] for j in on]), who)
+        Hop(
+            links[i],
+            tuple(on),
+            1,
+            _build_store_tree(network, links[i], [links[j] for j in on]),
+            who,
+        )
         for i, on, who in ((i, on, gets.get(i, NOBODY)) for i, on in enumerate(below))
     )
     return IoTree(tuple(hops), (0,))
@@ -78,12 +84,12 @@ def store_tree(network: Network, load: IoTree) -> IoTree:
     hops = []
     for i, hop in enumerate(load.hops):
         on = (above[i],) if i in above else ()
-        stored = _stored(network, links[i], [links[j] for j in on])
+        stored = _build_store_tree(network, links[i], [links[j] for j in on])
         hops.append(Hop(links[i], on, len(hop.next), stored, NOBODY if on else 0))
     return IoTree(tuple(hops), tuple(i for i, hop in enumerate(load.hops) if not hop.next))
 
 
-def _stored(network: Network, link: int, following: Iterable[int]) -> bool:
+def _build_store_tree(network: Network, link: int, following: Iterable[int]) -> bool:
     """Return whether a piece is stored at a link's end, so that no faster link after it idles."""
     bandwidth = network.links[link].bandwidth
     return any(network.links[on].bandwidth > bandwidth for on in following)
@@ -101,18 +107,18 @@ def compute_link_load(network: Network, ways: Sequence[IoTree]) -> Load:
 
 def compute_busiest_load(loads: Sequence[Load]) -> float:
     """Return the load, in controllers, of the busiest link between NPUs or switches."""
-    return max(_sum(loads).values())
+    return max(_sum_loads(loads).values())
 
 
 def compute_line_share(network: Network, loads: Sequence[Load], rate: float) -> float:
     """Return the share of ``rate`` (bytes/s) that all controllers can have at once."""
     room = 1.0
-    for ends, load in _sum(loads).items():
+    for ends, load in _sum_loads(loads).items():
         room = min(room, network.links[network.number[ends]].bandwidth / (load * rate))
     return room
 
 
-def _sum(loads: Sequence[Load]) -> Counter[tuple[Node, Node]]:
+def _sum_loads(loads: Sequence[Load]) -> Counter[tuple[Node, Node]]:
     total: Counter[tuple[Node, Node]] = Counter()
     for load in loads:
         total.update(load)

@@ -174,19 +174,19 @@ class Splitter:
         wires = self.wires
         devices = [i for i in range(len(self._like.nodes)) if i not in ranks]
         for device in sorted(devices, key=lambda i: (len(wires.into[i]) + len(wires.out[i]), i)):
-            self._take_out(device)
+            self._remove_device(device)
         return self.wires
 
-    def _take_out(self, device: int) -> None:
-        self._join(device, self._shares(device))
-        if self._lack(self._without(device)):
+    def _remove_device(self, device: int) -> None:
+        self._join(device, self._list_joins(device))
+        if self._find_lack(self._try_without(device)):
             wires = self.wires
             for a in sorted(wires.into[device]):
                 for b in sorted(wires.out[device]):
-                    self._one(device, a, b)
+                    self._join_pair(device, a, b)
         self.wires.drop(device)
 
-    def _shares(self, device: int) -> list[Join]:
+    def _list_joins(self, device: int) -> list[Join]:
         """Return joins that divide incoming units over outgoing links without detour."""
         wires = self.wires
         into, out = wires.into[device], wires.out[device]
@@ -214,7 +214,7 @@ class Splitter:
         before = self.wires.copy()
         for a, b, n in joins:
             self.wires.join(a, device, b, n)
-        if not self._lack(self.wires):
+        if not self._find_lack(self.wires):
             return
         self.wires = before
         if len(joins) > 1:
@@ -222,23 +222,23 @@ class Splitter:
             self._join(device, joins[:half])
             self._join(device, joins[half:])
 
-    def _one(self, device: int, a: int, b: int) -> None:
+    def _join_pair(self, device: int, a: int, b: int) -> None:
         """Join as many units of a pair as possible."""
         n = min(self.wires.units_between(a, device), self.wires.units_between(device, b))
         if not n:
             return
         after = self.wires.copy()
         after.join(a, device, b, n)
-        n -= self._lack(after)
+        n -= self._find_lack(after)
         if n > 0:
             self.wires.join(a, device, b, n)
 
-    def _without(self, device: int) -> BundledLinks:
+    def _try_without(self, device: int) -> BundledLinks:
         wires = self.wires.copy()
         wires.drop(device)
         return wires
 
-    def _lack(self, wires: BundledLinks) -> int:
+    def _find_lack(self, wires: BundledLinks) -> int:
         """Return the largest number of units that a rank lacks."""
         return lack(wires, self._like, self._k)
 
@@ -360,10 +360,10 @@ class Branchings:
         from scipy.sparse.csgraph import maximum_flow
 
         others = sum(each.n for each in open_) + self._k * len(self._waiting)
-        found = maximum_flow(self._aside(a, open_), a, b).flow_value
+        found = maximum_flow(self._build_reserve(a, open_), a, b).flow_value
         return int(min(self._room[a, b], tree.n, found - others))
 
-    def _aside(self, a: int, open_: list[Grown]) -> "csr_array":
+    def _build_reserve(self, a: int, open_: list[Grown]) -> "csr_array":
         """Return the room as a graph, with the units that ``a`` must reserve for other trees."""
         from scipy.sparse import csr_array
 

@@ -53,9 +53,9 @@ def path_lengths(network: Network, servers: int = 1) -> PathLengths:
     With ``servers`` above 1, that number of consecutive NPUs are one link apart.  NPUs forward
     messages.  Switches with a cable fail; switches on a board do not.
 
-    Switches of one colour (see ``_colours``) should be interchangeable.  Two of each colour fail,
-    the first and the last; if their results differ, all of them fail one by one.  That the others
-    behave like equal ones is assumed, not proven.  Raises :class:`DimsweepError` if ``servers``
+    Switches of one colour (see ``_refine_colours``) should be interchangeable.  Two of each colour
+    fail, the first and the last; if their results differ, all of them fail one by one.  Otherwise
+    equal results of the others are assumed, not proven.  Raises :class:`DimsweepError` if ``servers``
     does not divide the number of NPUs.
     """
     n = network.n_npus
@@ -70,8 +70,8 @@ def path_lengths(network: Network, servers: int = 1) -> PathLengths:
     }
     edges = np.array([(number[one], number[other]) for one, other in network.graph.edges])
     edges = edges.reshape(-1, 2)[np.argsort(edges.reshape(-1, 2)[:, 1], kind="stable")]
-    graph = _graph(edges, n, len(number), servers)
-    colours = _colours(edges, graph)
+    graph = _build_graph(edges, n, len(number), servers)
+    colours = _refine_colours(edges, graph)
     cabled = {end for link in network.links if link.medium for end in (link.source, link.target)}
     switches: dict[int, list[int]] = {}
     for node, device in network.devices.items():
@@ -80,9 +80,9 @@ def path_lengths(network: Network, servers: int = 1) -> PathLengths:
 
     def without(switch: int) -> float:
         left = edges[(edges != switch).all(axis=1)]
-        return _mean(_graph(left, n, len(number), servers))
+        return _mean_length(_build_graph(left, n, len(number), servers))
 
-    mean, total, n_switches = _mean(graph), 0.0, 0
+    mean, total, n_switches = _mean_length(graph), 0.0, 0
     for alike in switches.values():
         n_switches += len(alike)
         first, last = without(alike[0]), without(alike[-1]) if len(alike) > 1 else 0.0
@@ -93,12 +93,12 @@ def path_lengths(network: Network, servers: int = 1) -> PathLengths:
     return PathLengths(mean, total / n_switches if n_switches else mean)
 
 
-def _graph(edges: _Ints, n: int, nodes: int, servers: int) -> _Graph:
+def _build_graph(edges: _Ints, n: int, nodes: int, servers: int) -> _Graph:
     targets, starts = np.unique(edges[:, 1], return_index=True)
     return _Graph(n, nodes, servers, edges[:, 0], targets, starts)
 
 
-def _colours(edges: _Ints, graph: _Graph) -> _Ints:
+def _refine_colours(edges: _Ints, graph: _Graph) -> _Ints:
     """Return a stable colouring of the nodes.
 
     Nodes of a colour have equal numbers of NPUs at each distance, and of neighbours of each colour.
@@ -133,8 +133,8 @@ def _profiles(edges: _Ints, graph: _Graph) -> _Ints:
     places = np.unique(np.column_stack([near[:, 1], near[:, 0] // graph.servers]), axis=0)
     beside = np.bincount(places[:, 0], minlength=graph.nodes)
     found = [beside + graph.nodes * (np.arange(graph.nodes) >= graph.n)]
-    for own in _chunks(graph.n):
-        for hops, reached in enumerate(_spread(own, graph), 1):
+    for own in _split_chunks(graph.n):
+        for hops, reached in enumerate(_spread_bits(own, graph), 1):
             if hops == len(found):
                 found.append(np.zeros(graph.nodes, dtype=np.int64))
             found[hops] += np.bitwise_count(reached).sum(axis=1, dtype=np.int64)
@@ -151,11 +151,13 @@ def _profiles(edges: _Ints, graph: _Graph) -> _Ints:
     return np.column_stack(found)
 
 
-def _mean(graph: _Graph) -> float:
+def _mean_length(graph: _Graph) -> float:
     """Return the mean over all ordered pairs of different NPUs that can reach each other."""
     total = pairs = 0
-    for own in _chunks(graph.n):
-        met = [int(np.bitwise_count(reached[: graph.n]).sum()) for reached in _spread(own, graph)]
+    for own in _split_chunks(graph.n):
+        met = [
+            int(np.bitwise_count(reached[: graph.n]).sum()) for reached in _spread_bits(own, graph)
+        ]
         total += sum(
             hops * (after - before) for hops, (before, after) in enumerate(pairwise(met), 1)
         )
@@ -163,12 +165,12 @@ def _mean(graph: _Graph) -> float:
     return total / pairs if pairs else 0.0
 
 
-def _chunks(n: int) -> Iterator[_Ints]:
+def _split_chunks(n: int) -> Iterator[_Ints]:
     for first in range(0, n, _CHUNK):
         yield np.arange(first, min(n, first + _CHUNK))
 
 
-def _spread(own: _Ints, graph: _Graph) -> Iterator[NDArray[np.uint64]]:
+def _spread_bits(own: _Ints, graph: _Graph) -> Iterator[NDArray[np.uint64]]:
     """Yield, for 0, 1, ... hops, a bit set of the NPUs of ``own`` that reach each node."""
     n, nodes, servers, sources, targets, starts = graph
     place = own - own[0]

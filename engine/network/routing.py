@@ -89,7 +89,7 @@ class Router:
                     problem = f"NPU {npu}; it must be 0 to {self._network.n_npus - 1}"
                     raise DimsweepError(problem, where="route", code="out-of-range")
             given = self._given_way(source, target, way) if way < 0 else ()
-            self._routes[key] = given or self._find(source, target, max(way, 0))
+            self._routes[key] = given or self._find_routes(source, target, max(way, 0))
         return self._routes[key]
 
     def _given_way(self, source: int, target: int, way: int) -> tuple[int, ...]:
@@ -196,19 +196,19 @@ class Router:
             after = self._network.links[number].target
             yield from ((number, *way) for way in self._list_paths(after, target))
 
-    def _find(self, source: int, target: int, way: int) -> tuple[int, ...]:
+    def _find_routes(self, source: int, target: int, way: int) -> tuple[int, ...]:
         if self._routing is not Routing.DIMENSION_ORDER:
-            return self._shortest(source, target, way)
+            return self._find_shortest(source, target, way)
         # Dimensions joined as a Cartesian product: a shortest way between NPUs that differ in one
         # coordinate never leaves that dimension, since it would have to come back.
         here, found = source, list[int]()
         for dim, coordinate in enumerate(coordinates_of(target, self._network.sizes)):
             there = line(here, self._network.sizes, dim)[coordinate]
-            found += self._shortest(here, there, way)
+            found += self._find_shortest(here, there, way)
             here = there
         return tuple(found)
 
-    def _shortest(self, source: int, target: int, way: int) -> tuple[int, ...]:
+    def _find_shortest(self, source: int, target: int, way: int) -> tuple[int, ...]:
         distances, node, found = self._distances_to(target), cast(Node, source), list[int]()
         hops = 0 if source == target else distances.next_to(self._out[source]) + 1
         remaining, heads = hops, self._heads
@@ -222,7 +222,7 @@ class Router:
                     choice = _hash(f"{self._seed} {source} {target} {way} {node}")
                 elif self._routing is Routing.FAT_TREE:
                     one, other = (source, target) if 2 * remaining >= hops else (target, source)
-                    choice = self._number(one, other)
+                    choice = self._number_in_line(one, other)
                 number = options[choice % len(options)]
             found.append(number)
             node = heads[number]
@@ -260,7 +260,7 @@ class Router:
         switch = _find_switch(self._in[node], target)
         return _Behind(node, [self._distances_to(switch)]) if switch else self._distances_to(node)
 
-    def _number(self, npu: int, other: int) -> int:
+    def _number_in_line(self, npu: int, other: int) -> int:
         """Return the number of ``npu`` in the dimensions in which it differs from ``other``."""
         sizes, number, stride = self._network.sizes, 0, 1
         if not sizes:

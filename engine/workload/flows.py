@@ -54,7 +54,7 @@ def flows_workload(flows: Sequence[ListedFlow], sizes: Sequence[int], name: str)
         receive = Receive(offset_between(flow.target, flow.source, sizes), number)
         ranks[flow.target].receive(number, receive)
     first = min((flow.start for flow in flows if not flow.after), default=0)
-    for number in _in_order(flows):
+    for number in _sort_flows(flows):
         flow = flows[number]._replace(start=flows[number].start - first)
         ranks[flow.source].send(number, flow, offset_between(flow.source, flow.target, sizes))
     graphs = tuple(rank.builder.build() for rank in ranks)
@@ -73,7 +73,7 @@ def _check_ends(flow: ListedFlow, flows: Sequence[ListedFlow]) -> None:
             )
 
 
-def _in_order(flows: Sequence[ListedFlow]) -> list[int]:
+def _sort_flows(flows: Sequence[ListedFlow]) -> list[int]:
     """Return the timed flows by their start, then each other flow after the flows it waits for."""
     waits = {number: flow.after for number, flow in enumerate(flows) if flow.after}
     try:

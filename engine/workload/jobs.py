@@ -74,7 +74,7 @@ def combine_jobs(jobs: Mapping[str, Job]) -> Jobs:
     groups = dict[str, Group]()
     ranks, start = dict[str, range](), 0
     for name, (workload, topology) in jobs.items():
-        _check(name, topology, first, start, n)
+        _check_tiling(name, topology, first, start, n)
         _check_messages(name, workload, topology.sizes)
         renamed = _GroupRenamer(name)
         of_rank.append(graph_by_rank(workload, topology.sizes) + len(graphs))
@@ -88,13 +88,13 @@ def combine_jobs(jobs: Mapping[str, Job]) -> Jobs:
         groups,
         np.concatenate(of_rank),
         name=" and ".join(names),
-        footprint=_fullest(jobs),
-        in_order=_in_order(jobs),
+        footprint=_find_fullest(jobs),
+        in_order=_replays_in_order(jobs),
     )
     return Jobs(whole, replace(first, dims=dims), ranks)
 
 
-def _check(name: str, topology: Topology, first: Topology, start: int, n: int) -> None:
+def _check_tiling(name: str, topology: Topology, first: Topology, start: int, n: int) -> None:
     """Check that the groups of a job tile the combined topology."""
     size = topology.sizes[-1]
     problem, hint = "", f"such as {first.name}"
@@ -133,12 +133,12 @@ def _check_messages(name: str, workload: Workload, sizes: tuple[int, ...]) -> No
                     )
 
 
-def _fullest(jobs: Mapping[str, Job]) -> Footprint | None:
+def _find_fullest(jobs: Mapping[str, Job]) -> Footprint | None:
     needs = [job.workload.footprint for job in jobs.values() if job.workload.footprint is not None]
     return max(needs, key=lambda need: need.total, default=None)
 
 
-def _in_order(jobs: Mapping[str, Job]) -> bool:
+def _replays_in_order(jobs: Mapping[str, Job]) -> bool:
     found = {job.workload.in_order for job in jobs.values()}
     if len(found) > 1:
         problem = "either all jobs must replay traces in their order, or none"

@@ -51,11 +51,11 @@ def place(
             raise DimsweepError(problem, where=name, hint=hint, code="unknown-name")
     taken = [1] * len(sizes)
     groups = {}
-    for name, axis in _with_rest(axes, sizes):
+    for name, axis in _resolve_rest(axes, sizes):
         room = [n // t for n, t in zip(sizes, taken, strict=True)]
         with prefixing_errors(name):
             _check_product(axes, sizes, axis, room)
-            split = _split(axis, room)
+            split = _split_degree(axis, room)
         groups[name] = Group(sizes=tuple(split), strides=tuple(taken))
         taken = [t * p for t, p in zip(taken, split, strict=True)]
     if axes and math.prod(taken) != math.prod(sizes):
@@ -86,7 +86,7 @@ def join_groups(groups: Sequence[Group]) -> Group:
     return Group(tuple(sizes), tuple(strides))
 
 
-def _with_rest(axes: Mapping[str, _Axis], sizes: Sequence[int]) -> list[tuple[str, _Axis]]:
+def _resolve_rest(axes: Mapping[str, _Axis], sizes: Sequence[int]) -> list[tuple[str, _Axis]]:
     """Return the axes in the order of placement, with "rest" resolved inside a pipeline.
 
     If the other axes do not divide the ranks, "rest" stays last and the axis that does not fit
@@ -111,11 +111,11 @@ def _with_rest(axes: Mapping[str, _Axis], sizes: Sequence[int]) -> list[tuple[st
     return [*inside, (name, left if len(left) > 1 else left[0]), (OUTERMOST, axes[OUTERMOST])]
 
 
-def _split(axis: _Axis, room: list[int]) -> list[int]:
+def _split_degree(axis: _Axis, room: list[int]) -> list[int]:
     if axis == REST:
         return room
     if _is_whole_number(axis):
-        return _innermost(axis, room)
+        return _place_innermost(axis, room)
     if not isinstance(axis, (list, tuple)) or not all(map(_is_whole_number, axis)):
         raise DimsweepError(
             f"{axis!r} is not a degree",
@@ -136,7 +136,7 @@ def _is_whole_number(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _innermost(degree: int, room: list[int]) -> list[int]:
+def _place_innermost(degree: int, room: list[int]) -> list[int]:
     if degree < 1:
         raise DimsweepError(f"{degree}; it must be 1 or more", code="out-of-range")
     split, left = [], degree
@@ -158,7 +158,7 @@ def suggested_degrees(
 
     They fit ``room``, and ``runs`` is true for them.
     """
-    fitting = _fitting(room)
+    fitting = _list_fitting(room)
     below = next((d for d in reversed(fitting) if d < degree and runs(d)), None)
     above = next((d for d in fitting if degree < d < 2 * degree and runs(d)), None)
     near = " or ".join(str(d) for d in (below, above) if d is not None)
@@ -186,7 +186,7 @@ def _check_product(
     )
 
 
-def _fitting(room: Sequence[int]) -> list[int]:
+def _list_fitting(room: Sequence[int]) -> list[int]:
     found = {1}
     for r in room:
         own = [p for p in range(1, math.isqrt(r) + 1) if r % p == 0]

@@ -111,7 +111,7 @@ class TrainedNetwork:
     def uses(self) -> tuple[int, ...]:
         """Uses of each weight by a sample, for every layer: 1, or the output pixels."""
         return tuple(
-            int(np.prod(_convolved(layer, shape))) if layer.is_convolution else 1
+            int(np.prod(_convolution_size(layer, shape))) if layer.is_convolution else 1
             for layer, shape in zip(self.layers, self.shapes, strict=False)
         )
 
@@ -141,7 +141,7 @@ class TrainedNetwork:
         out = ACTIVATIONS[layer.activation](sums).transpose(0, 2, 1)
         if not layer.is_convolution:
             return out[:, :, 0]
-        out = out.reshape(*out.shape[:2], *_convolved(layer, shape))
+        out = out.reshape(*out.shape[:2], *_convolution_size(layer, shape))
         p = layer.pool
         if p == 1:
             return out
@@ -180,7 +180,7 @@ class TrainedNetwork:
         return float((self.run(inputs).argmax(axis=1) == np.asarray(labels)).mean())
 
 
-def _convolved(layer: TrainedLayer, shape: Sequence[int]) -> tuple[int, int]:
+def _convolution_size(layer: TrainedLayer, shape: Sequence[int]) -> tuple[int, int]:
     """Return the rows and columns of a convolution's output before pooling."""
     rows, columns = (
         (n + 2 * layer.padding - k) // layer.stride + 1
@@ -195,7 +195,7 @@ def _shape_after(layer: TrainedLayer, shape: Sequence[int]) -> tuple[int, ...]:
         if len(shape) != 3 or shape[0] != n_in:
             problem = f"inputs of shape {tuple(shape)}; it needs {n_in} channels"
             raise DimsweepError(problem, where=layer.name, code="mismatch")
-        rows, columns = (n // layer.pool for n in _convolved(layer, shape))
+        rows, columns = (n // layer.pool for n in _convolution_size(layer, shape))
         if min(rows, columns) < 1:
             problem = f"inputs of shape {tuple(shape)} are smaller than its kernel or pool"
             raise DimsweepError(problem, where=layer.name, code="mismatch")

@@ -88,7 +88,7 @@ def build_folded_clos(
     link up leads to a different switch.
     """
     many = [*over] or [1.0]
-    down, up = _split(radix, many[0], wide)
+    down, up = _split_ports(radix, many[0], wide)
     n = len(below)
     if n <= radix:
         (one,) = wires.switches(name, 1, radix)
@@ -106,11 +106,11 @@ def build_folded_clos(
     wires.switches(f"{name} leaf", n_leaves, radix)
     if n_leaves * wide <= radix:
         low = cores = 0
-        above = _n_tops(n_leaves, up, radix, wide, spread)
+        above = _count_tops(n_leaves, up, radix, wide, spread)
         wires.switches(f"{name} spine", above, radix)
         lanes = {"leaf": up // above}
     else:
-        low, high = _split(radix, many[min(1, len(many) - 1)], wide)
+        low, high = _split_ports(radix, many[min(1, len(many) - 1)], wide)
         low //= wide
         _check_full(low, n_leaves, f"{n} ports on {n_leaves} leaves", "pods")
         n_pods = n_leaves // low
@@ -120,7 +120,7 @@ def build_folded_clos(
             raise DimsweepError(problem, where="radix", hint=hint, code="unsupported")
         for p in range(n_pods):
             wires.switches(f"{name} pod {p} aggregation", up, radix)
-        above, cores = up, _n_tops(n_pods, high, radix, wide, spread)
+        above, cores = up, _count_tops(n_pods, high, radix, wide, spread)
         for j in range(up):
             wires.switches(f"{name} core group {j}", cores, radix)
         lanes = {"leaf": 1, "aggregation": high // cores}
@@ -144,7 +144,7 @@ def _check_full(each: int, n: int, what: str, tier: str) -> None:
         )
 
 
-def _split(radix: int, over: float, wide: int) -> tuple[int, int]:
+def _split_ports(radix: int, over: float, wide: int) -> tuple[int, int]:
     """Return the ports down and the links up of a switch."""
     if radix < 2:
         problem = f"{radix}; it must be 2 or more"
@@ -166,7 +166,7 @@ def _split(radix: int, over: float, wide: int) -> tuple[int, int]:
     return down, up
 
 
-def _n_tops(n_below: int, up: int, radix: int, wide: int, spread: bool) -> int:
+def _count_tops(n_below: int, up: int, radix: int, wide: int, spread: bool) -> int:
     """Return the minimum number of top switches that take equal shares of all links up."""
     n = up if spread else -(-n_below * up * wide // radix)
     while up % n:

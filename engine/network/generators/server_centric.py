@@ -70,13 +70,13 @@ class ZCube(Generator):
             problem = f"{copies} copies; it must be 1 to {n}"
             raise DimsweepError(problem, where="copies", code="out-of-range")
         npus = wires.npus(n ** (k - 1) * copies)
-        levels = [self._level(wires, level, len(npus), copies) for level in range(k)]
+        levels = [self._add_level(wires, level, len(npus), copies) for level in range(k)]
         for level in range(k - 1 if self.partial else k):
             below = n**level
             for npu in npus:
                 switch = levels[level][npu // (below * n) * below + npu % below]
                 wires.cable(npu, switch, *(("copper", NEAR) if level == 0 else ("fibre", LAYER)))
-        merge = self._merge(copies)
+        merge = self._merged_switches(copies)
         for level in range(1, k):
             each = n ** (level - 1)  # switches of the level below in one copy
             for below, switch in enumerate(levels[level - 1]):
@@ -87,7 +87,7 @@ class ZCube(Generator):
                         above = i // merge * n + t
                     wires.cable(switch, levels[level][above], "fibre", LAYER)
 
-    def _merge(self, copies: int) -> int:
+    def _merged_switches(self, copies: int) -> int:
         """Return the number of switches of each copy that a top switch is joined to."""
         if not self.partial:
             return 1
@@ -96,12 +96,12 @@ class ZCube(Generator):
         check_divides("n", min(merge, each), each, "switches of the level below")
         return min(merge, each)
 
-    def _level(self, wires: Wires, level: int, npus: int, copies: int) -> list[Node]:
+    def _add_level(self, wires: Wires, level: int, npus: int, copies: int) -> list[Node]:
         """Add the switches of a level, with ports to NPUs and to the neighbouring levels."""
         n, top = self.n, level == self.k - 1
         name = f"level {level} switch"
         if top and level:
-            merge = self._merge(copies)
+            merge = self._merged_switches(copies)
             to_npus = 0 if self.partial else copies
             return wires.switches(name, n**level // merge, to_npus + copies * merge)
         return wires.switches(name, npus // n, n * (1 + (not top) + (level > 0)))

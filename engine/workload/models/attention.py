@@ -74,7 +74,7 @@ def attention_block(model: TransformerShape, r: Region) -> LayerBlock:
     residual, residual_back = r.residual("attention", dropout=model.dropout, bias=model.bias)
     into = r.linear("qkv", tokens, model.hidden, projected)
     out = r.linear("projection", tokens, queries, model.hidden)
-    core, core_back, core_kept, core_gradients = _core(model, r)
+    core, core_back, core_kept, core_gradients = _build_core(model, r)
     keys = value * tokens * 2 * model.kv * model.head / t  # bytes of the rank's keys and values
     around, around_back = add_exchange(core, core_back, r, keys, value * tokens * queries)
     forward: tuple[Step, ...] = (
@@ -110,43 +110,51 @@ def attention_block(model: TransformerShape, r: Region) -> LayerBlock:
             + (0 if selective else core_kept)
         ),
         transient=r.buffer_bytes + gradients + core_kept * selective + r.part_bytes * norm_again,
-        cache=_cached(model, r.shard),
+        cache=_cache_bytes(model, r.shard),
     )
 
 
-def _cached(model: TransformerShape, shard: Shard) -> float:
+def _cache_bytes(model: TransformerShape, shard: Shard) -> float:
     """Return the bytes of the keys and values of the rank's sequences and heads."""
     heads = model.kv / shard.tensor
-    return shard.value * shard.batch * _seen(model) / shard.context * 2 * heads * model.head
+    return (
+        shard.value
+        * shard.batch
+        * _count_seen_tokens(model)
+        / shard.context
+        * 2
+        * heads
+        * model.head
+    )
 
 
-def _seen(model: TransformerShape) -> int:
+def _count_seen_tokens(model: TransformerShape) -> int:
     """Return the number of tokens that the last token of a sequence sees."""
     return min(model.window or model.sequence, model.sequence)
 
 
-def _decoded(model: TransformerShape, r: Region) -> Kernel:
+def _decode_kernel(model: TransformerShape, r: Region) -> Kernel:
     """Return the kernel in which one query of each sequence and head meets the whole cache."""
     heads, size = r.shard.batch * model.heads // r.shard.tensor, model.head
-    seen = _seen(model)
+    seen = _count_seen_tokens(model)
     flops = 4.0 * heads * seen * size
-    n_bytes = _cached(model, r.shard) + 2 * r.value * heads * size
+    n_bytes = _cache_bytes(model, r.shard) + 2 * r.value * heads * size
     return _fused_kernels(flops, n_bytes, Attention(heads, 1, seen, size, causal=False))[0]
 
 
-def _core(
+def _build_core(
     model: TransformerShape, r: Region
 ) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...], float, float]:
     """Return scores, softmax and values: forward, backward, bytes kept, bytes of gradients."""
     shard, value, size = r.shard, r.value, model.head
     if shard.decode:
-        return (_decoded(model, r),), (), 0.0, 0.0
+        return (_decode_kernel(model, r),), (), 0.0, 0.0
     heads = shard.batch * model.heads // shard.tensor
     rows = r.tokens // shard.batch  # of queries; all keys of the sequence
     heads, rows = heads_and_rows(r, heads, rows)
     columns = model.sequence
     if model.flash:
-        return _fused(model, r, heads, rows)
+        return _build_fused(model, r, heads, rows)
     scores = float(heads * rows * columns)
     mask = scores if model.dropout else 0.0
     dropout = (elementwise("attention dropout", 2 * value * scores + mask),) * model.dropout
@@ -177,7 +185,7 @@ def _core(
     return forward, backward, kept, 2 * value * scores
 
 
-def _fused(
+def _build_fused(
     model: TransformerShape, r: Region, heads: float, rows: int
 ) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...], float, float]:
     """Return attention whose scores stay on the chip (Dao et al., FlashAttention, 2022).
@@ -191,7 +199,7 @@ def _fused(
     n_bytes = value * size * (2 * heads * rows + 2 * shared * columns)
     kept = 4.0 * heads * rows  # a log-sum of each row
     met = columns * (0.5 if model.causal else 1.0)
-    if (window := _seen(model)) < columns:
+    if (window := _count_seen_tokens(model)) < columns:
         met = window * (1 - 0.5 * window / columns)
         whole = round(2 * met)
         heads, rows, columns = heads * rows / whole, whole, whole
@@ -248,7 +256,9 @@ def latent_attention_block(model: TransformerShape, r: Region) -> LayerBlock:
     queries = value * tokens * heads * (model.head + model.rope)
     keys = value * tokens * model.heads / t * (2 * model.head + model.rope)
     around, around_back = add_exchange((core,), (core_back,), r, keys, queries)
-    attended = _latent_decoded(model, r, heads) if r.shard.decode else (*key.forward, *around)
+    attended = (
+        _latent_decode_kernels(model, r, heads) if r.shard.decode else (*key.forward, *around)
+    )
     latents = value * r.rows * latent  # bytes of the rank's own tokens
     gather: tuple[Step, ...] = ()
     scatter = r.reduce(latents)
@@ -287,22 +297,22 @@ def latent_attention_block(model: TransformerShape, r: Region) -> LayerBlock:
             + kept * (not selective)
         ),
         transient=r.buffer_bytes + value * tokens * projected + kept + r.part_bytes * norm_again,
-        cache=_latent_cached(model, r.shard),
+        cache=_latent_cache_bytes(model, r.shard),
     )
 
 
-def _latent_cached(model: TransformerShape, shard: Shard) -> float:
+def _latent_cache_bytes(model: TransformerShape, shard: Shard) -> float:
     """Return the bytes of the latent vectors and shared keys of the rank's sequences."""
     tokens = shard.batch * model.sequence // shard.context
     return shard.value * tokens * (model.kv_rank + model.rope)
 
 
-def _latent_decoded(model: TransformerShape, r: Region, heads: int) -> tuple[Kernel, ...]:
+def _latent_decode_kernels(model: TransformerShape, r: Region, heads: int) -> tuple[Kernel, ...]:
     """Return the kernels in which one query of each sequence and head meets the latent vectors."""
     value, rank, tokens, queries = r.value, model.kv_rank, r.tokens, r.tokens * heads
     shared = rank + model.rope  # features of the cache, which are keys, and values without rope's
     flops = 2.0 * queries * model.sequence * (shared + rank)
-    n_bytes = _latent_cached(model, r.shard) + value * queries * (shared + rank)
+    n_bytes = _latent_cache_bytes(model, r.shard) + value * queries * (shared + rank)
     size = (shared + rank) // 2
     shape = Attention(queries, 1, model.sequence, size, causal=False)
     attended, _ = _fused_kernels(flops, n_bytes, shape)

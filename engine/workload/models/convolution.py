@@ -57,12 +57,12 @@ class ConvNet(Model):
         head: tuple[LayerBlock, ...]
         if vgg:
             head = (
-                _dense(shard, "fc1", 512 * (self.image // 32) ** 2, 4096),
-                _dense(shard, "fc2", 4096, 4096),
-                _dense(shard, "fc3", 4096, self.classes),
+                _dense_layer(shard, "fc1", 512 * (self.image // 32) ** 2, 4096),
+                _dense_layer(shard, "fc2", 4096, 4096),
+                _dense_layer(shard, "fc3", 4096, self.classes),
             )
         else:
-            head = (_dense(shard, "fc", 2048, self.classes),)
+            head = (_dense_layer(shard, "fc", 2048, self.classes),)
         front = () if vgg else (self._stem(shard),)
         return RankModel(front, layers, head)
 
@@ -143,7 +143,7 @@ def _convolution(
     )
 
 
-def _dense(shard: Shard, name: str, inputs: int, outputs: int) -> LayerBlock:
+def _dense_layer(shard: Shard, name: str, inputs: int, outputs: int) -> LayerBlock:
     forward, input_grad, weight_grad = linear(name, shard.batch, inputs, outputs, shard.value)
     return LayerBlock(
         name,

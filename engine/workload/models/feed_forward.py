@@ -25,7 +25,7 @@ def dense_block(model: TransformerShape, r: Region) -> LayerBlock:
     first = inner * (2 if model.gated else 1)
     norm, norm_back = r.norm("mlp norm")
     residual, residual_back = r.residual("mlp", dropout=model.dropout, bias=model.bias)
-    network, network_back, activated, kept = _network(model, r, inner, "mlp", "activation")
+    network, network_back, activated, kept = _build_network(model, r, inner, "mlp", "activation")
     biases = first + model.hidden if model.bias else 0
     norms = model.hidden * (2 if model.bias else 1)
     norm_again, act_again = r.shard.recomputes(Module.NORM), r.shard.recomputes(Module.ACTIVATION)
@@ -45,7 +45,7 @@ def dense_block(model: TransformerShape, r: Region) -> LayerBlock:
     )
 
 
-def _network(
+def _build_network(
     model: TransformerShape, r: Region, inner: int, name: str, activation: str
 ) -> tuple[tuple[Step, ...], tuple[Step, ...], Kernel, float]:
     """Return a network of ``inner`` features: forward, backward, the activation, and bytes kept."""
@@ -95,14 +95,16 @@ def expert_block(model: TransformerShape, r: Region) -> LayerBlock:
     route = route._replace(awaited=True)
     n_bytes = value * sent * hidden  # that leave the rank for experts
     there, back = _exchange(model, r, n_bytes, value * come * hidden)
-    out, _ = _exchange(model, r, _narrow(r) * sent * hidden, _narrow(r) * come * hidden)
-    work, work_back, activated = _work(model, r, come)
+    out, _ = _exchange(
+        model, r, _sent_value_bytes(r) * sent * hidden, _sent_value_bytes(r) * come * hidden
+    )
+    work, work_back, activated = _expert_work(model, r, come)
     shared: tuple[Step, ...] = ()
     shared_back: tuple[Step, ...] = ()
     shared_kept = shared_parameters = 0.0
     if model.shared_experts:
         width = model.shared_experts * model.expert_inner
-        shared, shared_back, _, shared_kept = _network(
+        shared, shared_back, _, shared_kept = _build_network(
             model, r, width // r.shard.tensor, "shared expert", "shared activation"
         )
         shared_parameters = hidden * (width / r.shard.tensor) * (3 if model.gated else 2)
@@ -111,7 +113,7 @@ def expert_block(model: TransformerShape, r: Region) -> LayerBlock:
     norms = hidden * (2 if model.bias else 1)
     norm_again, act_again = r.shard.recomputes(Module.NORM), r.shard.recomputes(Module.ACTIVATION)
     # What the activation gets is kept beside it, and both are made again together.
-    limited = value * come * first * _clamps(model, r)
+    limited = value * come * first * _has_clamp_kernels(model, r)
     made_again = r.part_bytes * norm_again + (value * come * inner + limited) * act_again
     return LayerBlock(
         "experts",
@@ -135,7 +137,7 @@ def expert_block(model: TransformerShape, r: Region) -> LayerBlock:
     )
 
 
-def _narrow(r: Region) -> float:
+def _sent_value_bytes(r: Region) -> float:
     """Return the bytes of a value sent to experts; results and gradients may be wider."""
     return r.value if r.shard.dispatch_value is None else r.shard.dispatch_value
 
@@ -165,14 +167,14 @@ def _exchange(
     several experts.
     """
     permute = elementwise("permute", 2 * n_bytes)
-    gather, scatter = _tensor(r, n_bytes, whole)
-    there = tuple(_travel(model, r, n_bytes * model.imbalance))
+    gather, scatter = _gather_tokens(r, n_bytes, whole)
+    there = tuple(_list_all_to_alls(model, r, n_bytes * model.imbalance))
     again = 1 < r.shard.expert < model.experts
     sort = (elementwise("sort", 2 * whole),) * again
     return (permute, *there, *gather, *sort), (*sort, *scatter, *there[::-1], permute)
 
 
-def _travel(model: TransformerShape, r: Region, n_bytes: float) -> Iterator[Step]:
+def _list_all_to_alls(model: TransformerShape, r: Region, n_bytes: float) -> Iterator[Step]:
     """Yield the all-to-alls to the ranks of the experts, or first to their nodes.
 
     With uniformly chosen experts, ``top_k`` experts are on n (1 - (1 - 1/n)^top_k) of n nodes, or
@@ -189,7 +191,7 @@ def _travel(model: TransformerShape, r: Region, n_bytes: float) -> Iterator[Step
         yield CollectiveStep(Kind.ALL_TO_ALL, n_bytes, axis)
 
 
-def _work(
+def _expert_work(
     model: TransformerShape, r: Region, come: float
 ) -> tuple[tuple[Step, ...], tuple[Step, ...], tuple[Kernel, ...]]:
     """Return the work of the local experts: forward, backward, and the activation's kernels."""
@@ -200,19 +202,19 @@ def _work(
     two = r.linear("expert 2", each, inner, model.hidden, met)
     activated = elementwise("activation", value * come * (first + inner))
     activated_back = elementwise("activation input_grad", value * come * (2 * first + inner))
-    biased, biased_back = _biased(model, r, come)
-    clamp, clamp_back = _clamped(model, r, value * come * first)
+    biased, biased_back = _bias_kernels(model, r, come)
+    clamp, clamp_back = _clamp_kernels(model, r, value * come * first)
     act, act_back = (*clamp, activated), (activated_back, *clamp_back)
     forward = (*one.forward, *act, *two.forward, *biased)
     return forward, (*biased_back, *two.backward, *act_back, *one.backward), act
 
 
-def _clamps(model: TransformerShape, r: Region) -> bool:
+def _has_clamp_kernels(model: TransformerShape, r: Region) -> bool:
     """Return whether separate kernels limit the inputs of activations."""
     return model.clamped and not r.shard.fused_experts and r.shard.task is Task.TRAINING
 
 
-def _clamped(
+def _clamp_kernels(
     model: TransformerShape, r: Region, n_bytes: float
 ) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...]]:
     """Return the kernels that limit the activations' input, forward and backward.
@@ -222,12 +224,12 @@ def _clamped(
     twice. Autograd limits the gradient of each half, for which it reads the gradient and the half,
     and joins them.
     """
-    if not _clamps(model, r):
+    if not _has_clamp_kernels(model, r):
         return (), ()
     return (elementwise("clamp", 4 * n_bytes),), (elementwise("clamp input_grad", 5 * n_bytes),)
 
 
-def _biased(
+def _bias_kernels(
     model: TransformerShape, r: Region, come: float
 ) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...]]:
     """Return the second bias of each expert, weighted like its tokens, forward and backward.
@@ -246,7 +248,9 @@ def _biased(
     return (forward,), (backward,)
 
 
-def _tensor(r: Region, part: float, whole: float) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+def _gather_tokens(
+    r: Region, part: float, whole: float
+) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     """Gather tokens on the tensor-parallel ranks that divide an expert; sum up results."""
     if _expert_divisor(r) == 1:
         return (), ()

@@ -72,12 +72,12 @@ class Transformer(TransformerShape, Model):
         # Predictions of further tokens look them up, so the last stage has the embedding, too.
         is_shared = self.tied or further
         tied = self.vocabulary * self.hidden / shard.tensor if is_shared else 0.0
-        back = self._back(region)
+        back = self._back_blocks(region)
         return RankModel(
-            (self._front(region),),
+            (self._front_blocks(region),),
             layers,
             (
-                *(self._further(region, layers[-1]),) * further,
+                *(self._prediction_layer(region, layers[-1]),) * further,
                 back,
                 *(replace(back, parameters=self._norm_parameters),) * further,
             ),
@@ -92,7 +92,7 @@ class Transformer(TransformerShape, Model):
         made = {kind: self._layer(r, *kind) for kind in dict.fromkeys(kinds)}
         return tuple(made[kind] for kind in kinds)
 
-    def _further(self, r: Region, layer: LayerBlock) -> LayerBlock:
+    def _prediction_layer(self, r: Region, layer: LayerBlock) -> LayerBlock:
         """Return a layer that predicts one more token.
 
         The hidden features and the embedding of the next token are normalised, joined, projected to
@@ -146,7 +146,7 @@ class Transformer(TransformerShape, Model):
             transient=layer.activations + layer.transient,
         )
 
-    def _front(self, r: Region) -> LayerBlock:
+    def _front_blocks(self, r: Region) -> LayerBlock:
         if self.patch:
             cut, cut_back = r.whole_linear("patch", self.patch, self.hidden)
             parameters = (self.patch + self.sequence) * self.hidden
@@ -166,7 +166,7 @@ class Transformer(TransformerShape, Model):
             output=r.value * r.rows * self.hidden,
         )
 
-    def _back(self, r: Region) -> LayerBlock:
+    def _back_blocks(self, r: Region) -> LayerBlock:
         if self.classes:
             head, head_back = r.whole_linear("head", self.hidden, self.classes, r.shard.batch)
             parameters = (self.hidden + 1) * self.classes
@@ -174,7 +174,7 @@ class Transformer(TransformerShape, Model):
         if not self.vocabulary:
             return LayerBlock("output")
         if r.shard.task is not Task.TRAINING:
-            return self._next_token(r)
+            return self._next_token_logits(r)
         t, value, tokens = r.shard.tensor, r.value, r.tokens
         columns = -(-self.vocabulary // t)
         logits = narrow_linear("logits", tokens, self.hidden, columns, value, "")
@@ -200,7 +200,7 @@ class Transformer(TransformerShape, Model):
             + max(0.0, value * columns * self.hidden - (4 - value) * tokens * columns),
         )
 
-    def _next_token(self, r: Region) -> LayerBlock:
+    def _next_token_logits(self, r: Region) -> LayerBlock:
         """Return the logits of each sequence's last token, from which the next token is sampled."""
         t, value, n = r.shard.tensor, r.value, r.shard.batch
         columns, last = -(-self.vocabulary // t), r.value * n * self.hidden

@@ -31,7 +31,7 @@ def footprint(
     def held(bytes_each: float, *, cut: bool, of: Sequence[tuple[float, int]] = copies) -> float:
         return sum(p * bytes_each / (n if cut else 1) for p, n in of)
 
-    activations, transient, peak = _peak(stage, plan, mesh, order)
+    activations, transient, peak = _find_peak(stage, plan, mesh, order)
     here = {
         Offload.OPTIMIZER: held(state_bytes(plan), cut=plan.zero >= 1),
         Offload.ACTIVATIONS: activations,
@@ -40,7 +40,7 @@ def footprint(
     away = {what: here[what] for what in plan.offload}
     for what in away:
         # The bytes in use, and the bytes that arrive meanwhile.
-        here[what] = min(here[what], 2 * _unit(what, stage, here[what]))
+        here[what] = min(here[what], 2 * _transfer_unit(what, stage, here[what]))
     gradients = held(plan.gradient_value, cut=plan.zero >= 2, of=summed)
     stored = 0.0
     if plan.reduces_on_store:  # what others have a share of
@@ -52,13 +52,13 @@ def footprint(
         optimizer=here[Offload.OPTIMIZER],
         activations=here[Offload.ACTIVATIONS],
         transient=transient,
-        buffers=plan.stack.flat_buffers(_held(stage, plan, held(1.0, cut=plan.zero >= 1))),
+        buffers=plan.stack.flat_buffers(_held_values(stage, plan, held(1.0, cut=plan.zero >= 1))),
         peak=peak,
         remote=sum(away.values()) + stored,
     )
 
 
-def _held(stage: Stage, plan: ParallelPlan, updated: float) -> Held:
+def _held_values(stage: Stage, plan: ParallelPlan, updated: float) -> Held:
     blocks = [block for chunk in stage.chunks for block in chunk]
     return Held(
         parameters=stage.parameters + stage.expert_parameters,
@@ -70,7 +70,7 @@ def _held(stage: Stage, plan: ParallelPlan, updated: float) -> Held:
     )
 
 
-def _unit(what: Offload, stage: Stage, whole: float) -> float:
+def _transfer_unit(what: Offload, stage: Stage, whole: float) -> float:
     """Return the bytes that are moved from or to remote memory at once."""
     blocks = [block for chunk in stage.chunks for block in chunk]
     if what is Offload.OPTIMIZER:
@@ -90,7 +90,7 @@ def state_bytes(plan: ParallelPlan) -> float:
     return 4.0 * (moments + plan.has_master_copy)
 
 
-def _peak(
+def _find_peak(
     stage: Stage, plan: ParallelPlan, mesh: DeviceMesh, order: Sequence[Action]
 ) -> tuple[float, float, str]:
     """Walk the schedule; return the peak's activations, transient bytes and time."""
@@ -117,12 +117,12 @@ def passing_of(chunk: Sequence[LayerBlock], plan: ParallelPlan, mesh: DeviceMesh
     """Return the largest transient memory of a backward pass, less the freed blocks."""
     freed, worst = 0.0, 0.0
     for block in reversed(chunk):
-        worst = max(worst, _transient(block, plan, mesh) - freed)
+        worst = max(worst, _transient_bytes(block, plan, mesh) - freed)
         freed += block.activations
     return worst
 
 
-def _transient(block: LayerBlock, plan: ParallelPlan, mesh: DeviceMesh) -> float:
+def _transient_bytes(block: LayerBlock, plan: ParallelPlan, mesh: DeviceMesh) -> float:
     gathered = 0.0
     if plan.zero == 3:
         # The weights of the block, and the weights of the next block, gathered in advance.

@@ -47,7 +47,7 @@ class DeviceMesh:
             except DimsweepError:
                 if not any(symmetric):
                     raise
-            return cls._with_replicas(_side_by_side(placed, symmetric))
+            return cls._with_replicas(_join_sharing_axes(placed, symmetric))
         except DimsweepError as error:
             raise error.with_prefix("parallel") from None
 
@@ -150,7 +150,7 @@ class DeviceMesh:
         )
 
 
-def _side_by_side(placed: Mapping[str, Group], symmetric: Sequence[bool]) -> dict[str, Group]:
+def _join_sharing_axes(placed: Mapping[str, Group], symmetric: Sequence[bool]) -> dict[str, Group]:
     """Return the axes, with those that share gradients adjacent in each dimension."""
     shared = [axis for axis in ("expert", "context", "data") if axis in placed]
     first = min(shared, key=list(placed).index)

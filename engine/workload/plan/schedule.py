@@ -199,7 +199,7 @@ def actions(
         parts = _IN_PARTS[schedule]
         return tuple(parts(stage=stage, n_stages=n_stages, n_micro_batches=n_micro_batches))
     n = n_micro_batches * n_chunks
-    forward = [_place(i, n_stages, n_chunks) for i in range(n)]
+    forward = [_find_micro_batch(i, n_stages, n_chunks) for i in range(n)]
     backward = [(micro_batch, n_chunks - 1 - chunk) for micro_batch, chunk in forward]
     if schedule is Schedule.GPIPE:
         warm_up = n
@@ -286,7 +286,7 @@ def _find_ends(kind: Longs, number: Longs, period: int) -> Longs:
     return until + period
 
 
-def _place(i: int, n_stages: int, n_chunks: int) -> tuple[int, int]:
+def _find_micro_batch(i: int, n_stages: int, n_chunks: int) -> tuple[int, int]:
     """Return the micro-batch and chunk of a stage's ``i``-th forward pass.
 
     Groups of one micro-batch for each stage pass the first chunk, then the next one.

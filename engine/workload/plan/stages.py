@@ -101,7 +101,7 @@ def divide_stages(
             "one stage has nothing to interleave", where="plan.interleave", hint="interleave: 1"
         )
     n = n_stages * n_chunks
-    shares = _given(model, n, layers) if layers else _shares(model, n)
+    shares = _given_shares(model, n, layers) if layers else _shares(model, n)
     if not all(shares):
         chunks = f" in {n_chunks} chunks each" if n_chunks > 1 else ""
         raise InfeasibleError(
@@ -139,14 +139,14 @@ def _shares(model: RankModel, n: int) -> list[_Share]:
     are.
     """
     if len(model.layers) % n == 0:
-        return _given(model, n, [len(model.layers) // n] * n)
+        return _given_shares(model, n, [len(model.layers) // n] * n)
     blocks = (*model.front, *model.layers, *model.back)
     each, more = divmod(len(blocks), n)
     sizes = [each + (n - 1 - more <= i < n - 1) for i in range(n)]
-    return _divided(blocks, sizes)
+    return _divide_layers(blocks, sizes)
 
 
-def _given(model: RankModel, n: int, layers: Sequence[int]) -> list[_Share]:
+def _given_shares(model: RankModel, n: int, layers: Sequence[int]) -> list[_Share]:
     """Return shares of the given numbers of layers, with the blocks before and after the layers."""
     if len(layers) != n or sum(layers) != len(model.layers) or min(layers) < 0:
         raise DimsweepError(
@@ -156,12 +156,12 @@ def _given(model: RankModel, n: int, layers: Sequence[int]) -> list[_Share]:
             hint="give a number for each chunk, in the order in which a micro-batch passes them",
             code="mismatch",
         )
-    shares = _divided(model.layers, layers)
+    shares = _divide_layers(model.layers, layers)
     shares[0] = (*model.front, *shares[0])
     shares[-1] = (*shares[-1], *model.back)
     return shares
 
 
-def _divided(blocks: _Share, sizes: Sequence[int]) -> list[_Share]:
+def _divide_layers(blocks: _Share, sizes: Sequence[int]) -> list[_Share]:
     ends = list(itertools.accumulate(sizes, initial=0))
     return [blocks[a:b] for a, b in itertools.pairwise(ends)]
