@@ -1,13 +1,13 @@
 """Cost of a cluster's network, by tier prices.
 
 LIBRA's model (Won et al., ISPASS 2024), simplified: every block's links, switches and NICs add up
-to a price u_d per NPU and per GB/s of each dimension, so C = C0 + N * sum_d u_d * b_d.  C0 is what
-has to be paid at any bandwidth, which LIBRA leaves out: NPUs, ports, chassis.
+to a price u_d per NPU and per GB/s of each dimension, so C = C0 + N * sum_d u_d * b_d.  C0 is the
+cost at any bandwidth, which LIBRA leaves out: NPUs, ports, chassis.
 
-A fabric in the place of a block has other links and switches, which are counted: a Clos pays for
-the links and the ports of all its levels, and one that is oversubscribed for fewer.
+A fabric that replaces a block pays for its own links and switches: a Clos for the links and ports
+of all its levels, and for fewer if it is oversubscribed.
 
-What a graph costs, and what whole parts do, is billed (:mod:`engine.cluster.billing`).
+:mod:`engine.cluster.billing` computes the cost of a graph, and of whole parts.
 """
 
 from collections.abc import Sequence

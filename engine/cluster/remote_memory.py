@@ -66,10 +66,10 @@ class RemoteMemory:
     """
 
     SHARING: ClassVar[Sharing] = Sharing.NPU
-    GATHERS: ClassVar[bool] = False  # whether its switches gather loads and reduce stores
-    BROADCASTS: ClassVar[bool] = False  # whether what several NPUs load alike is sent once
-    HOLDS: ClassVar[bool] = True  # whether a plan may keep in it what an NPU has no room for
-    EXPANDS: ClassVar[bool] = False  # whether it is a part of the memory that kernels work on
+    GATHERS: ClassVar[bool] = False  # its switches gather loads and reduce stores
+    BROADCASTS: ClassVar[bool] = False  # bytes that several NPUs load are sent once
+    HOLDS: ClassVar[bool] = True  # plans may keep offloaded state in it
+    EXPANDS: ClassVar[bool] = False  # kernels read and write it directly
 
     #: Bandwidth of a server of the memory: an NPU's own, a node's, or that of the pool, by kind; of
     #: one drive (zero_infinity) or of one group (hierarchical).
@@ -201,7 +201,7 @@ class MemoryExpansion(RemoteMemory):
     it in expanded memory makes the bandwidth 1 / ((1 - f) / own + f / expanded).
     """
 
-    HOLDS: ClassVar[bool] = False  # kernels work on what it holds where it lies
+    HOLDS: ClassVar[bool] = False  # kernels read and write it directly
     EXPANDS: ClassVar[bool] = True
 
     def blended_bandwidth(self, bandwidth: float, memory: float, footprint: float) -> float:

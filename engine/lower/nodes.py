@@ -417,7 +417,7 @@ class Nodes:
         )
 
     def _assign_streams(self, n: int, issued: p.Ints) -> tuple[p.Ints, tuple[str, ...]]:
-        """Return each node's stream, among those of all classes, and the stream names of a class.
+        """Return each node's stream, among the streams of all classes, and a class's stream names.
 
         Collectives take ``n`` streams in turn.
         """

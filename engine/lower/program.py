@@ -118,8 +118,8 @@ LISTED = record(
 )
 PHASE_STEPS = record(
     share="f8",  # of an NPU's bandwidth, that the steps use
-    growth="f8",  # bytes held after the phase, of those before
-    bytes_sent="f8",  # likewise
+    growth="f8",  # bytes held after the phase, relative to those before
+    bytes_sent="f8",  # bytes sent in the phase, relative to those before
     kind="i4",  # a CollectiveKind (ALL_REDUCE: fused), or POINT_TO_POINT
     step_start="i4",  # in Structure.steps
     step_end="i4",
@@ -148,8 +148,8 @@ LINK = record(
 SERVICE = record(
     latency="i8",  # ps
     own="f8",  # ps
-    most="f8",  # ps of all of it, if all that use its servers ask at once
-    use_start="i4",  # what it asks of its servers, in Structure.server_uses
+    most="f8",  # ps of all of it, if all users of its servers access them at once
+    use_start="i4",  # its demands on servers, in Structure.server_uses
     use_end="i4",
 )
 SERVER_USE = np.dtype(

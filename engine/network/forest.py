@@ -26,12 +26,12 @@ from dimsweep.engine.network.packing import (
 )
 from dimsweep.engine.topology.blocks import Node
 
-# --- groups whose surroundings are alike ----------------------------------------------------------
-# Ranks are numbered in their order.  Other devices are numbered by the devices that they are joined
-# to, and so on until no more can be told apart (the refinement of colours); one of those that are
-# still alike is then taken first, and the rest told apart by it.  Two groups that get the same
-# numbered links are joined in the same way, which the links themselves prove.  Groups whose
-# likeness is not found are merely packed twice.
+# --- groups with equal surroundings ---------------------------------------------------------------
+# Ranks are numbered in order.  Other devices are distinguished by the devices that they are joined
+# to, repeatedly (colour refinement); if several devices remain indistinguishable, one of them is
+# numbered first, and the refinement continues.  Two groups with equal numbered links are joined in
+# the same way: the links prove it.  Groups that are equal but get different numbers are packed
+# twice, at the cost of time only.
 
 
 Joined = tuple[
@@ -87,13 +87,13 @@ def _number_devices(links: Mapping[int, Link], ranks: Sequence[int]) -> dict[Nod
 
 
 # --- trees of one level ---------------------------------------------------------------------------
-# Every root sends to each of the others itself, where switches have room.  On a switch, or a
+# Every root sends directly to all others, if switches have enough capacity.  On a switch, or a
 # network of switches that is not oversubscribed, no trees are faster, and none has fewer levels.
-# Whether there is room is tried: each unit takes the shortest path with the most room.
+# A greedy search decides: each unit takes the shortest path with the most remaining capacity.
 
 
-_WAYS = 16  # of two NPUs, that are tried
-_Before = dict[int, list[int]]  # the devices before each one on shortest ways
+_WAYS = 16  # maximum number of paths between two NPUs
+_Before = dict[int, list[int]]  # the devices before each one on shortest paths
 
 
 def find_direct_paths(
@@ -170,7 +170,7 @@ def _links_of_path(way: tuple[int, ...], wires: BundledLinks) -> LinkPath:
 # --- forests --------------------------------------------------------------------------------------
 
 
-_GROWN = 128  # NPUs, beyond which trees of several levels are not looked for
+_GROWN = 128  # maximum NPUs for trees of several levels
 # Maximum number of trees from an NPU; more of them are avoided by rounding capacities down.
 _MOST = 256
 
@@ -296,7 +296,7 @@ def _pack_trees(capacities: Capacities) -> Forest:
     if k > _MOST:
         k, times, over = _MOST, wanted.denominator * _MOST, wanted.numerator
     wires = BundledLinks.from_capacities(capacities, times, over)
-    if over > 1:  # rounded down, so perhaps not enough for all of them
+    if over > 1:  # rounded down, so perhaps too small
         k = int(_minimum_ratio(wires.capacities(capacities)))
     straight = find_direct_paths(wires, capacities.ranks, k)
     if straight:
@@ -323,7 +323,7 @@ def _pack_trees(capacities: Capacities) -> Forest:
                 code="unsupported",
             )
         left = _minimum_ratio(wires.capacities(capacities))
-        if left < k:  # less could leave a switch than enter it, or the other way
+        if left < k:  # a switch has different bandwidths in and out
             k, times = left.numerator, times * left.denominator
             wires = wires.times(left.denominator)
         grown = Branchings(wires, capacities.ranks, k).run()

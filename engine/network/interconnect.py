@@ -183,13 +183,13 @@ def map_lines(lines: Sequence[Line], places: Sequence[int]) -> list[Line]:
 class Interconnect(ABC):
     """NPUs and I/O controllers on one fabric.
 
-    Ranks are placed in the order of the NPUs unless :meth:`plan` says otherwise; NPUs beyond them
-    are idle.  ``noun`` is what messages call it, and its key in a configuration.  ``io`` is the
-    line rate of a controller (bytes/s) and ``latency`` that of a link (ps).  A controller sends, or
-    takes, its part of what goes through all of them in so many ``pieces``, at least four of them at
-    a time.  ``multicasts`` says whether what the members of a group load alike goes to their NPUs
-    only, or is broadcast to all of the interconnect.  ``preempts`` says whether a message that is
-    under way on a link is suspended there for one that goes before it.
+    Ranks are placed in the order of the NPUs unless :meth:`plan` places them differently; NPUs
+    without a rank are idle.  ``noun`` is its name in messages, and its key in a configuration.
+    ``io`` is the line rate of a controller (bytes/s), ``latency`` the latency of a link (ps).  Each
+    controller transfers its part of the bytes in ``pieces``, at least four of them at a time.  With
+    ``multicasts``, bytes that the members of a group load are sent to their NPUs only; else they
+    are broadcast to all NPUs.  With ``preempts``, a message in flight on a link is suspended for
+    a more urgent one.
     """
 
     noun: ClassVar[str]

@@ -14,7 +14,7 @@ from dimsweep.engine.network.cuts import Capacities, Flows
 
 
 LinkPath = tuple[int, ...]  # links by number
-Bundle = dict[LinkPath, int]  # how much of the capacity between two devices goes which way
+Bundle = dict[LinkPath, int]  # the units of a capacity on each path of links
 Pair = tuple[int, int]
 
 
@@ -140,17 +140,16 @@ def _reached(first: int, ways: Mapping[int, Mapping[int, int]]) -> set[int]:
 
 
 # --- splitting ------------------------------------------------------------------------------------
-# Devices without data taken out of a network, so that no less can be sent among the others.
+# Removal of devices without data, without reducing what the others can send to each other.
 #
 # Bang-Jensen, Frank and Jackson, "Preserving and increasing local edge-connectivity in mixed
-# graphs" (1995): where as much leaves a device as enters it, links in and out can be joined pair
-# by pair until none is left, and every NPU still receives as much from all others.  Zhao et al.
-# ("ForestColl", arXiv 2402.06787) so take switches out.  How much of a pair can be joined follows
-# from the flows after joining all of it: what some NPU then lacks was too much.
+# graphs" (1995): if a device has equal capacities in and out, its links in and out can be joined
+# pair by pair until none is left, and every NPU still receives as much from all others.  Zhao et
+# al. ("ForestColl", arXiv 2402.06787) remove switches in this way.  The amount of a pair to join
+# follows from the flows after joining all of it: the amount that an NPU then lacks is subtracted.
 #
-# Any order of pairs will do, but not any makes short trees.  So first each device shares what comes
-# in among all that lies further on, in proportion; pairs are looked at one by one where that is
-# not enough.
+# Any order of pairs is correct, but few orders give short trees.  So each device first divides its
+# incoming capacity among its outgoing links in proportion; the remaining pairs follow one by one.
 
 
 class Join(NamedTuple):
@@ -274,11 +273,10 @@ def lack(wires: BundledLinks, like: Capacities, k: int) -> int:
 # --- branchings -----------------------------------------------------------------------------------
 # As many trees from each NPU to all others as capacities between NPUs allow.
 #
-# Edmonds ("Edge-disjoint branchings", 1973) proved that they exist where each NPU can receive as
-# much from all roots together as the roots send, and Tarjan (1974) built them: an edge may always
-# be taken that leaves enough for what is still to be built.  Equal trees are built
-# together; a maximum flow counts how many can use an edge (Berczi and Frank 2010; Zhao et al.,
-# "ForestColl").
+# Edmonds ("Edge-disjoint branchings", 1973) proved that they exist if each NPU can receive from all
+# roots as much as the roots send.  Tarjan (1974) built them edge by edge: some edge always leaves
+# enough capacity for the remaining trees.  Equal trees are built together; a maximum flow counts
+# how many can use an edge (Berczi and Frank 2010; Zhao et al., "ForestColl").
 
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # scipy is imported by the functions that need it: few runs d
 # --- path lengths ---------------------------------------------------------------------------------
 
 
-_CHUNK = 1024  # NPUs whose ways are looked for at once
+_CHUNK = 1024  # NPUs whose paths are searched at once
 _Ints = NDArray[np.int64]
 
 
@@ -55,8 +55,9 @@ def path_lengths(network: Network, servers: int = 1) -> PathLengths:
 
     Switches of one colour (see ``_refine_colours``) should be interchangeable.  Two of each colour
     fail, the first and the last; if their results differ, all of them fail one by one.  Otherwise
-    equal results of the others are assumed, not proven.  Raises :class:`DimsweepError` if ``servers``
-    does not divide the number of NPUs.
+    equal results of the others are assumed, not proven.
+
+    Raises :class:`DimsweepError` if ``servers`` does not divide the number of NPUs.
     """
     n = network.n_npus
     if servers < 1 or n % servers:
@@ -197,12 +198,12 @@ def _spread_bits(own: _Ints, graph: _Graph) -> Iterator[NDArray[np.uint64]]:
 # Each lane of a link is a path, so a link of two lanes carries twice as much;
 # :meth:`engine.network.routing.Router.spread` counts each link once.  NPUs forward messages and do
 # not prefer NVLink, whereas routing prefers paths through an NPU's own server.  All messages of a
-# round start at once; the round lasts as long as its busiest link, and latencies count nothing.
+# round start at once; the round lasts as long as its busiest link, and latencies are ignored.
 
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
-_PIECE = 2_000_000  # senders times links that are looked at together
+_PIECE = 2_000_000  # maximum senders times links in one array
 
 
 class Wiring(NamedTuple):

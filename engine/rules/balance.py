@@ -15,15 +15,15 @@ from dimsweep.engine.units import PICOSECONDS
 from dimsweep.engine.workload.plan.mesh import EXPERT_REPLICAS, REPLICAS, SHARDS
 
 # --- provisioning ---------------------------------------------------------------------------------
-# Whether the dimensions that a group's collectives cross are provisioned for one another.
+# The balance of the dimensions that a group's collectives cross.
 #
 # Of a chunk that enters dimension K, dimension L > K sees a share, 1/P with P = p_K ...
 # p_{L-1}.  So L keeps pace with K when BW(K) = P * BW(L): *just enough*.  With more, L is
 # *over-provisioned*: in the baseline order it waits for K, and only another order (Themis) can use
-# it.  With less, L is *under-provisioned*: it holds up K, whatever the order (Rashidi et al.,
-# "Themis", ISCA 2022, section 6.3).  The paper drops the factors (p - 1)/p, which differ where
-# groups are small, and gives every group all of a dimension; here both are kept, since the bytes
-# and links of each group are known.
+# it.  With less, L is *under-provisioned*: it delays K in every order (Rashidi et al., "Themis",
+# ISCA 2022, section 6.3).  The paper drops the factors (p - 1)/p, which differ for small groups,
+# and gives every group the whole dimension.  Here both are kept, because the bytes and links of
+# each group are known.
 
 
 @dataclass(frozen=True)

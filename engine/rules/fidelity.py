@@ -10,11 +10,12 @@ from dimsweep.engine.network.fabric import Auto
 from dimsweep.engine.topology.blocks import SubgroupBandwidth
 
 # --- between fidelities ---------------------------------------------------------------------------
-# How far phases and messages may be apart, by the kind of a plan.
+# Differences between phases and messages, by the kind of a plan.
 #
 # Both kernels agree to the picosecond on most plans (docs/model/messages.md says when).  Elsewhere
-# it matters who uses a shared link when, and of that the phase kernel knows shares only.  ``SEEN``
-# has what random plans showed; ``python -m benchmarks.between`` draws and simulates them again.
+# the time depends on the order in which messages use a shared link; the phase kernel only knows
+# their shares.  ``SEEN`` holds results of random plans; ``python -m benchmarks.between`` draws and
+# simulates them again.
 
 
 class PlanKind(NamedTuple):
@@ -82,19 +83,15 @@ def classify_plan(program: Program) -> PlanKind | None:
 
 
 # --- ties -----------------------------------------------------------------------------------------
-# Loads of dimensions that are equal, and chunks that come to a port at one instant, are what round
-# ratios of bandwidths make.  Of equal loads the inner dimension goes first
-# (engine.kernels.phase.phase_time): no rule is right for all systems.  A bandwidth that
-# differs in the ninth place decides otherwise, and with few chunks that may take much more or less.
-# Whether a time under Themis hangs on ties.
+# The effect of ties on a time under Themis.
 #
-# Loads of dimensions that are equal, and chunks that come to a port at one instant, are what round
-# ratios of bandwidths make.  Of equal loads the inner dimension goes first
-# (engine.kernels.phase.phase_time): no rule is right for all systems.  A bandwidth that differs in
-# the ninth place decides otherwise, and with few chunks that may take much more or less.
+# Round ratios of bandwidths give dimensions equal loads, and ports chunks that arrive at the same
+# instant.  Of equal loads the inner dimension goes first (engine.kernels.phase.phase_time); no rule
+# suits all systems.  A difference in the ninth digit of a bandwidth changes the order, and with few
+# chunks the time may change considerably.
 
 
-_HARDLY = 1e-9  # more or less bandwidth, which decides ties and nothing else
+_HARDLY = 1e-9  # relative change of a bandwidth that only decides ties
 
 
 class TieEffect(NamedTuple):

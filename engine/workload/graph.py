@@ -35,9 +35,8 @@ class Amount:
     narrow: Mapping[str, float] = field(default_factory=dict)
 
 
-# Of what PyTorch's cache reserves it has so much idle, in pieces that are too small for the next
-# tensor: what eight language models lost on A100s in the mean, up to 33 % (Guo et al., "GMLake",
-# ASPLOS 2024).
+# Share of PyTorch's cache that is idle, in pieces too small for the next tensor: the mean of eight
+# language models on A100s, of up to 33 % (Guo et al., "GMLake", ASPLOS 2024).
 IDLE = 0.15
 
 

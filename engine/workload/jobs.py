@@ -151,7 +151,7 @@ class _GroupRenamer:
 
     def __init__(self, job: str) -> None:
         self._job = job
-        # By identity, each beside what it was, which so lives as long.
+        # By identity, with the original, which must live as long.
         self._works: dict[int, tuple[Work, Work]] = {}
         self._operators: dict[int, tuple[tuple[Operator, ...], tuple[Operator, ...]]] = {}
 

@@ -16,7 +16,7 @@ from dimsweep.engine.workload.models.model import (
 from dimsweep.engine.workload.models.shape import AXIS, Region, TransformerShape
 
 # --- context parallelism --------------------------------------------------------------------------
-# Context parallelism: how a rank's queries meet the keys and values of the whole sequence.
+# Context parallelism: the exchange that gives a rank's queries all keys and values.
 #
 # Grattafiori et al., "The Llama 3 herd of models" (2024), section 3.3.2, gather all keys and
 # values; Liu et al., "Ring attention" (2023), pass them round while the scores are computed;
@@ -234,10 +234,10 @@ def _fused_kernels(flops: float, n_bytes: float, shape: Attention) -> tuple[Kern
 # ``rope`` features, its values ``head``.  Tensor-parallel ranks divide the heads; each projects its
 # own tokens down, and the latent vectors are gathered.
 #
-# Only latent vectors are cached, the same ones by every tensor-parallel rank.  A token that is
-# added does not project those of all tokens up: its queries are brought to the latent vectors'
-# space, meet them there, and the result is projected up (section 2.1.2's absorbed matrices, which
-# DeepSeek's inference keeps factored).  The weights are the same ones, so as many are read.
+# Only latent vectors are cached, and every tensor-parallel rank caches the same ones.  A new token
+# does not project all cached vectors up: its queries are projected into their space instead, and
+# the result is projected up (section 2.1.2's absorbed matrices, which DeepSeek's inference keeps
+# factored).  The same weights are read in both cases.
 
 
 def latent_attention_block(model: TransformerShape, r: Region) -> LayerBlock:

@@ -71,7 +71,7 @@ def _build_network(
 # over the expert-parallel ranks takes it there, and another one brings the results back.  The
 # busiest rank gets ``imbalance`` times the mean number of tokens, and all wait for it.
 #
-# With experts chosen alike, a token misses one of E with a probability of 1 - ``top_k`` / E, so n
+# With uniformly chosen experts, a token misses one of E with probability 1 - ``top_k`` / E, so n
 # tokens reach E (1 - (1 - ``top_k`` / E)^n) experts in expectation: two of Mixtral's eight for a
 # single token, all of them for thousands.  Weights of the others are not read.
 
@@ -91,7 +91,7 @@ def expert_block(model: TransformerShape, r: Region) -> LayerBlock:
     norm, norm_back = r.norm("mlp norm")
     residual, residual_back = r.residual("mlp", dropout=model.dropout, bias=model.bias)
     route, *route_back = linear("router", r.rows, hidden, model.experts, value)
-    # The host needs the number of tokens of each expert before it can issue what follows.
+    # The host needs the number of tokens of each expert before it can issue further kernels.
     route = route._replace(awaited=True)
     n_bytes = value * sent * hidden  # that leave the rank for experts
     there, back = _exchange(model, r, n_bytes, value * come * hidden)
@@ -112,7 +112,7 @@ def expert_block(model: TransformerShape, r: Region) -> LayerBlock:
     backward = (residual_back, *there, *work_back, *back, *shared_back, *route_back, norm_back)
     norms = hidden * (2 if model.bias else 1)
     norm_again, act_again = r.shard.recomputes(Module.NORM), r.shard.recomputes(Module.ACTIVATION)
-    # What the activation gets is kept beside it, and both are made again together.
+    # The input of the activation is kept with its output, and both are recomputed together.
     limited = value * come * first * _has_clamp_kernels(model, r)
     made_again = r.part_bytes * norm_again + (value * come * inner + limited) * act_again
     return LayerBlock(
@@ -132,7 +132,7 @@ def expert_block(model: TransformerShape, r: Region) -> LayerBlock:
             - made_again
         ),
         transient=r.buffer_bytes + value * come * (first + inner) + made_again,
-        # The gradients of one expert's weights, and what both all-to-alls send and receive.
+        # The gradients of one expert's weights, and the buffers of both all-to-alls.
         gradient_buffer=value * hidden * (first + inner) + (4 * n_bytes if n > 1 else 0),
     )
 

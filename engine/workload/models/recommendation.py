@@ -85,7 +85,7 @@ class Dlrm(Model):
         weights = _weights(self.bottom) + _weights(top_widths)
         block = LayerBlock(
             "dlrm",
-            # The exchange of the embeddings runs beside the bottom perceptron, both ways.
+            # The exchange of embeddings overlaps the bottom perceptron, forward and backward.
             (looked_up, *exchange, *bottom, *wait, dots[0], *top),
             (*top_back, dots[1], dots[2], *exchange, *bottom_back, *wait, updated),
             parameters=weights,

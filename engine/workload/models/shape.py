@@ -152,7 +152,7 @@ class TransformerShape:
 
 
 # --- regions --------------------------------------------------------------------------------------
-# Megatron's way of cutting a layer: a tensor-parallel region is entered and left by collectives.
+# Megatron's division of a layer: collectives begin and end a tensor-parallel region.
 #
 # Shoeybi et al., "Megatron-LM" (2019); Korthikanti et al., "Reducing activation recomputation in
 # large transformer models" (MLSys 2023) for sequence parallelism: outside of the regions the tokens

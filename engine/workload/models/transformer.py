@@ -194,7 +194,7 @@ class Transformer(TransformerShape, Model):
             backward,
             parameters=self._head_parameters(t),
             activations=2 * value * r.rows * self.hidden + 4 * tokens * columns,
-            # Gradients of the logits take the place of the logits, and the weights' gradient comes.
+            # Gradients of the logits overwrite the logits; the gradient of the weights is added.
             transient=r.buffer_bytes
             + 3 * r.part_bytes
             + max(0.0, value * columns * self.hidden - (4 - value) * tokens * columns),
@@ -205,7 +205,7 @@ class Transformer(TransformerShape, Model):
         t, value, n = r.shard.tensor, r.value, r.shard.batch
         columns, last = -(-self.vocabulary // t), r.value * n * self.hidden
         norm = elementwise("final norm", 2 * last)
-        # The rank that has a sequence's end hands it out: an all-gather of its parts.
+        # The rank with the end of a sequence sends it to all others: an all-gather of its parts.
         spread = (CollectiveStep(Kind.ALL_GATHER, last / t, "tensor"),) * r.is_divided
         logits = narrow_linear("logits", n, self.hidden, columns, value, "")
         gather = (CollectiveStep(Kind.ALL_GATHER, value * n * columns, "tensor"),) * (t > 1)

@@ -14,9 +14,9 @@ from dimsweep.engine.workload.plan.plan import Held, Offload, Optimizer, Paralle
 from dimsweep.engine.workload.plan.schedule import Action, n_passes, pair_actions
 from dimsweep.engine.workload.plan.stages import Stage
 
-# What cuBLAS keeps for its products on Hopper and later (PyTorch's getChosenWorkspaceSize).
+# Workspace of cuBLAS on Hopper and later (PyTorch's getChosenWorkspaceSize).
 WORKSPACE = 32 * 2.0**20
-PIECES = 32  # in which the optimizer's state comes and goes, where it is kept in remote memory
+PIECES = 32  # pieces in which offloaded optimizer state is loaded and stored
 
 
 def footprint(
@@ -43,7 +43,7 @@ def footprint(
         here[what] = min(here[what], 2 * _transfer_unit(what, stage, here[what]))
     gradients = held(plan.gradient_value, cut=plan.zero >= 2, of=summed)
     stored = 0.0
-    if plan.reduces_on_store:  # what others have a share of
+    if plan.reduces_on_store:  # gradients of which other ranks hold shares
         stored = sum(p * plan.gradient_value / n for p, n in summed if n > 1)
     return Footprint(
         stage=stage.number,

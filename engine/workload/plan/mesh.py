@@ -11,7 +11,7 @@ from dimsweep.engine.workload.placement import AXES, join_groups, place
 REPLICAS = "replicas"  # the ranks that hold the same weights
 EXPERT_REPLICAS = "expert_replicas"  # the ranks that hold the same experts
 EXPERT_RANKS = "expert_ranks"  # tensor- and expert-parallel ranks that divide whole experts
-# Those that divide experts: neighbours in the innermost dimension, and alike ones in its domains.
+# Ranks that divide experts: neighbours in the innermost dimension, and equal ranks of its domains.
 EXPERT_NEIGHBOURS, EXPERT_NODES = "expert_neighbours", "expert_nodes"
 SHARDS = "shards"  # neighbouring replicas that divide weights among themselves, if not all of them
 COPIES = "copies"  # the ranks that hold the same shard

@@ -42,12 +42,11 @@ class Action(NamedTuple):
 # ZB-H1, a pipeline schedule whose bubbles are filled with the gradients of weights.
 #
 # Qi et al., "Zero Bubble Pipeline Parallelism" (ICLR 2024), as Megatron-DeepSpeed runs it
-# (``deepspeed_zbh1_schedule.py``).  A backward pass is cut in two: the gradients of what came in go
-# to the stage before at once, those of the weights come later, by as many micro-batches as there
-# are stages before this one.  So every stage keeps the activations of as many micro-batches as
-# there are stages, as the first one does in 1F1B, and the bubble is (p - 1) (f + b - w) in the
-# place of (p - 1) (f + b + w).  That the optimizer starts before all stages know whether a gradient
-# overflowed is not a part of this.
+# (``deepspeed_zbh1_schedule.py``).  A backward pass is cut in two: gradients of inputs are
+# sent to the previous stage at once, and gradients of weights follow later, after one micro-batch
+# for each previous stage.  So every stage of p keeps the activations of p micro-batches, as the
+# first one does in 1F1B, and the bubble is (p - 1) (f + b - w) instead of (p - 1) (f + b + w).
+# Not modelled: an optimizer that starts before all stages have checked gradients for overflow.
 
 
 def zb_h1(*, stage: int, n_stages: int, n_micro_batches: int) -> Iterator[Action]:
@@ -72,9 +71,9 @@ def zb_h1(*, stage: int, n_stages: int, n_micro_batches: int) -> Iterator[Action
 #
 # DeepSeek-AI, "DeepSeek-V3 Technical Report" (2024), section 3.2.1, in the order of their public
 # code (``dualpipe.py`` of deepseek-ai/DualPipe).  Stage s of p holds share s of the layers for one
-# half of the micro-batches and share p - 1 - s for the other half, which comes from the other end:
-# twice the weights, and the activations of p + 1 passes.  A forward pass of one way goes beside a
-# backward pass of the other one, and at both ends of an iteration gradients of weights come late,
+# half of the micro-batches and share p - 1 - s for the other half, which enters at the other end:
+# twice the weights, and the activations of p + 1 passes.  Forward passes in one direction overlap
+# backward passes in the other, and at both ends of an iteration gradients of weights are deferred,
 # so the bubble is (p / 2 - 1) (f&b + b - 3 w) instead of 1F1B's (p - 1) (f + b).
 
 
@@ -165,7 +164,7 @@ class Schedule(StrEnum):
 
     @property
     def cuts_backward(self) -> bool:
-        """True if the gradients of weights may be computed later than those of inputs."""
+        """True if gradients of weights may be computed later than gradients of inputs."""
         return self in _IN_PARTS
 
     @property

@@ -73,8 +73,8 @@ def _name(step: AccessStep) -> str:
     return f"{'reduce and' if step.store else 'gather and'} {name} {step.axis}"
 
 
-# Layers are alike, and so are buckets of gradients: works that are equal are one object, which is
-# checked and timed once.
+# Layers and buckets of gradients repeat: equal works are one object, which is checked and timed
+# once.
 @lru_cache(maxsize=4096)
 def _computation(kernels: tuple[Kernel, ...]) -> Item:
     return Item(kernels[0].name, Compute(kernels=kernels))
@@ -138,7 +138,9 @@ def _find_awaited(steps: Sequence[Step]) -> dict[int, CollectiveStep]:
     return dict(sorted(found.items()))
 
 
-_Before = int | str | None  # an operator of a template, or who had a label, or who came last
+_Before = (
+    int | str | None
+)  # an operator of a template, the operators with a label, or the last ones
 
 
 @dataclass(frozen=True)

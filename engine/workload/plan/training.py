@@ -156,7 +156,7 @@ class _StageProgram:
         self._n_micro_batches = n_passes(order) // len(stage.chunks)
         self._gathers = plan.zero == 3 and self._n_shards > 1
         chunks = range(len(stage.chunks))
-        # A pass beside another one would else issue its collectives after all of that one's.
+        # Else a concurrent pass would issue its collectives after all of the other pass.
         apart = "forward" if plan.overlap_experts else ""
         self._gathers_ahead = plan.overlap_parameters and self._n_shards > 1
         self._forward = [
@@ -235,7 +235,7 @@ class _StageProgram:
         if not late:
             self._send(action)
         if action.backward and self._plan.zero >= 2:
-            # Sent first: the stage before this one goes on beside the exchange.
+            # Sent first: the previous stage continues during the exchange.
             self._graph.run(prefix, self._exchange[chunk], number)
 
     # --- between stages -------------------------------------------------------------------------
