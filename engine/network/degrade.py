@@ -348,5 +348,5 @@ def _check_reached(graph: "nx.DiGraph", npus: Sequence[int], down: Sequence[str]
     raise InfeasibleError(
         f"NPU {abbreviate(source)} cannot reach NPU {abbreviate(target)} while {abbreviate(down)}"
         f" {'is' if len(down) == 1 else 'are'} down",
-        hint="every rank must be able to reach every other, by whatever way",
+        hint="every rank must reach every other rank",
     )

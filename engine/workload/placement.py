@@ -62,7 +62,7 @@ def place(
         degrees = " x ".join(f"{name} {group.n_members}" for name, group in groups.items())
         raise InfeasibleError(
             f"{degrees} = {math.prod(taken)} ranks, but the cluster has {math.prod(sizes)} NPUs",
-            hint=f"let one axis take what is left: {list(axes)[-1]}: {REST}",
+            hint=f"let one axis take the remaining ranks: {list(axes)[-1]}: {REST}",
         )
     return groups
 

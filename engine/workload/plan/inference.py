@@ -65,7 +65,9 @@ def serving(
     )
     if plan.decode and shard.context > 1:
         raise InfeasibleError(
-            "the cache is not divided along the sequence", where="parallel.context", hint="use data"
+            "the cache of a sequence cannot be divided",
+            where="parallel.context",
+            hint="use data parallelism instead",
         )
     model = replace(model, dropout=False)
     stages = divide_stages(model.for_rank(shard), mesh.degree("pipeline"), 1)

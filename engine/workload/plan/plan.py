@@ -261,36 +261,38 @@ class ParallelPlan:
         check_settings(self)
         if self.zero and self.gradient_exchange is GradientExchange.PARAMETER_SERVER:
             raise InfeasibleError(
-                "parameter servers hold the optimizer's state already", where="zero", hint="zero: 0"
+                "parameter servers already divide the optimizer's state; ZeRO cannot",
+                where="zero",
+                hint="zero: 0",
             )
         self._check_experts()
         if self.schedule.cuts_backward:
             self._check_parts()
         if self.shard_ranks and not self.zero:
             raise InfeasibleError(
-                "replicas divide nothing without ZeRO", where="shard_ranks", hint="zero: 3"
+                "shard_ranks needs ZeRO", where="shard_ranks", hint="zero: 3, or shard_ranks: 0"
             )
         if self.memory_collectives and (self.zero < 2 or self.shard_ranks):
             raise InfeasibleError(
-                "memory gathers and reduces what ZeRO 2 or 3 divides among all replicas",
+                "collectives of the memory need ZeRO 2 or 3 over all replicas",
                 where="memory_collectives",
                 hint="zero: 3 and shard_ranks: 0",
             )
         if self.weight_streaming and (self.zero or self.offload):
             raise InfeasibleError(
-                "weights that stream are neither divided among replicas nor offloaded",
+                "streamed weights cannot be divided among replicas or offloaded",
                 where="weight_streaming",
                 hint="zero: 0 and offload: []",
             )
         if self.whole_sums and self.zero > 1:
             raise InfeasibleError(
-                "replicas that divide gradients do not hold all of them",
+                "ZeRO 2 and 3 divide gradients, so replicas do not hold whole sums",
                 where="whole_sums",
                 hint="zero: 1",
             )
         if self.overlap_parameters and self.zero not in (1, 2):
             raise InfeasibleError(
-                "stages 1 and 2 gather weights once an iteration, 0 never, 3 all the time",
+                "only ZeRO 1 and 2 gather weights once an iteration",
                 where="overlap_parameters",
                 hint="zero: 1",
             )
@@ -298,13 +300,13 @@ class ParallelPlan:
     def _check_experts(self) -> None:
         if self.nodes_a_token < 0 or (self.nodes_a_token and not self.experts_by_node):
             raise InfeasibleError(
-                "only tokens that are sent once to each node count nodes",
+                "nodes_a_token must be 0 or more, and needs experts_by_node",
                 where="nodes_a_token",
-                hint="experts_by_node: true, and 1 or more",
+                hint="experts_by_node: true, or nodes_a_token: 0",
             )
         if self.whole_experts and not self.sequence_parallel:
             raise InfeasibleError(
-                "tensor-parallel ranks that hold other experts have other tokens",
+                "tensor-parallel ranks with whole experts need separate tokens",
                 where="whole_experts",
                 hint="sequence_parallel: true",
             )
@@ -323,8 +325,10 @@ class ParallelPlan:
             ("weight_streaming", self.weight_streaming, "weight_streaming: false"),
         ):
             if wrong:
-                what = f"{self.schedule} cuts backward passes in two"
-                raise InfeasibleError(what, where=where, hint=hint)
+                problem = (
+                    f"{self.schedule} with divided backward passes is not modelled with {where}"
+                )
+                raise InfeasibleError(problem, where=where, hint=hint)
 
     def without_idle_keys(self, mesh: DeviceMesh) -> "ParallelPlan":
         """Return the plan without settings that have no effect on ``mesh``.

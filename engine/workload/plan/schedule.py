@@ -87,10 +87,9 @@ def dualpipe(*, stage: int, n_stages: int, n_micro_batches: int) -> Iterator[Act
     """
     if n_stages % 2 or n_micro_batches % 2 or n_micro_batches < 2 * n_stages:
         raise InfeasibleError(
-            f"micro-batches enter {n_stages} stages from both ends, but there are "
-            f"{n_micro_batches}",
+            f"{n_micro_batches} micro-batches cannot enter {n_stages} stages at both ends",
             where="plan.schedule",
-            hint="an even number of stages, and of micro-batches, of which each stage has two",
+            hint="even numbers of stages and micro-batches, with two micro-batches or more per stage",
         )
     out = min(stage, n_stages - 1 - stage)  # stages between it and the nearer end
     inner = n_stages // 2 - out - 1  # and between it and the middle
@@ -189,10 +188,10 @@ def actions(
     """
     if n_chunks > 1 and n_micro_batches % n_stages:
         raise InfeasibleError(
-            f"interleaved chunks go through {n_stages} stages in groups of as many micro-batches, "
-            f"but there are {n_micro_batches}",
+            f"interleaving over {n_stages} stages needs a multiple of {n_stages} micro-batches, not "
+            f"{n_micro_batches}",
             where="plan.interleave",
-            hint="a batch that makes a multiple of the pipeline degree",
+            hint="a batch whose micro-batches are a multiple of the pipeline degree",
         )
     if schedule in _IN_PARTS:
         parts = _IN_PARTS[schedule]

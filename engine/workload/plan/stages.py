@@ -107,7 +107,7 @@ def divide_stages(
         raise InfeasibleError(
             f"{len(model.layers)} layers are too few for {n_stages} stages{chunks}",
             where="plan.interleave" if n_chunks > 1 else "parallel.pipeline",
-            hint="a share holds a layer at least",
+            hint="each share needs at least one layer",
         )
     message = max(block.output for block in model.layers)
     tied = model.tied if n_stages > 1 and not both_ways else 0.0
