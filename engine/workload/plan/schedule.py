@@ -89,7 +89,7 @@ def dualpipe(*, stage: int, n_stages: int, n_micro_batches: int) -> Iterator[Act
         raise InfeasibleError(
             f"{n_micro_batches} micro-batches cannot enter {n_stages} stages at both ends",
             where="plan.schedule",
-            hint="even numbers of stages and micro-batches, with two micro-batches or more per stage",
+            hint="even numbers of stages and micro-batches, with two or more for each stage",
         )
     out = min(stage, n_stages - 1 - stage)  # stages between it and the nearer end
     inner = n_stages // 2 - out - 1  # and between it and the middle
@@ -188,8 +188,8 @@ def actions(
     """
     if n_chunks > 1 and n_micro_batches % n_stages:
         raise InfeasibleError(
-            f"interleaving over {n_stages} stages needs a multiple of {n_stages} micro-batches, not "
-            f"{n_micro_batches}",
+            f"interleaving over {n_stages} stages needs a multiple of {n_stages} micro-batches, "
+            f"not {n_micro_batches}",
             where="plan.interleave",
             hint="a batch whose micro-batches are a multiple of the pipeline degree",
         )
