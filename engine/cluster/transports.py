@@ -63,7 +63,7 @@ class Transport(ABC):
             value: Any = getattr(self, key)
             most, is_above = most_of.get(key, _MOST), key in self.above_zero
             if isinstance(field.default, Enum):
-                object.__setattr__(self, key, _parse_member(type(field.default), value, key))
+                object.__setattr__(self, key, _check_member(type(field.default), value, key))
                 continue
             if not isinstance(value, (int if isinstance(field.default, int) else (int, float))):
                 kind = "a whole number" if isinstance(field.default, int) else "a number"
@@ -104,7 +104,7 @@ class Transport(ABC):
         """Return the hook of a flow's end: all bytes have arrived, its timers are stopped."""
 
 
-def _parse_member(kind: type[Enum], value: Any, key: str) -> Enum:
+def _check_member(kind: type[Enum], value: Any, key: str) -> Enum:
     try:
         return kind(value)
     except ValueError as error:

@@ -233,10 +233,10 @@ class Nodes:
         for section in sections_of(graph):
             for stamp in section.stamps:
                 if id(stamp.operators) not in templates:
-                    templates[id(stamp.operators)] = self._read_template(cls, stamp, works)
-            yield self._read_part(cls, section, templates)
+                    templates[id(stamp.operators)] = self._build_template(cls, stamp, works)
+            yield self._build_part(cls, section, templates)
 
-    def _read_part(self, cls: int, section: Section, templates: dict[int, _Template]) -> _Part:
+    def _build_part(self, cls: int, section: Section, templates: dict[int, _Template]) -> _Part:
         """Read one repetition of a section."""
         base = int(self.name.start[cls])
         known, after, outside = [], [], list[tuple[int, int]]()
@@ -296,7 +296,7 @@ class Nodes:
             wait, first_wait = end, last
         return what, Waits(p.starts(counts), before)
 
-    def _read_template(
+    def _build_template(
         self, cls: int, stamp: Stamp, works: dict[int, tuple[_Known, bool]]
     ) -> _Template:
         known, after, shared = [], [], []

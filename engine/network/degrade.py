@@ -81,7 +81,7 @@ class Selection:
             if of_dim and self.between in (None, kinds, kinds[::-1]):
                 found.append(link)
         if self.named != _ANY:
-            source, both, target = self._parse_ends(network)
+            source, both, target = self._split_ends(network)
 
             def fits(one: Node, other: Node) -> bool:
                 return _matches_pattern(node_name(one), source) and _matches_pattern(
@@ -112,7 +112,7 @@ class Selection:
             if getattr(self, key) is not None:
                 raise DimsweepError(f"only {of} have it", where=key, code="conflict")
 
-    def _parse_ends(self, network: Network) -> tuple[str, bool, str]:
+    def _split_ends(self, network: Network) -> tuple[str, bool, str]:
         """Return the names of both ends, and whether both directions are meant."""
         source, both, target = (*_ARROW.split(self.named), "", "")[:3]
         if not target:
