@@ -23,7 +23,7 @@ from dimsweep.engine.workload.models.model import (
     elementwise,
 )
 from dimsweep.engine.workload.placement import AXES
-from dimsweep.engine.workload.plan.memory import PIECES, WORKSPACE, passing_of, state_bytes
+from dimsweep.engine.workload.plan.memory import PIECES, WORKSPACE, find_buffer_bytes, state_bytes
 from dimsweep.engine.workload.plan.mesh import EXPERT_REPLICAS, REPLICAS, DeviceMesh
 from dimsweep.engine.workload.plan.plan import GradientExchange, Offload, ParallelPlan
 from dimsweep.engine.workload.plan.schedule import Schedule
@@ -144,7 +144,7 @@ class Stagings:
         ]
         buffer = np.array(buffers).reshape(shape)
         passing, gathered = (
-            buffer + np.reshape([passing_of(chunk, plan, mesh) for chunk in chunks], shape)
+            buffer + np.reshape([find_buffer_bytes(chunk, plan, mesh) for chunk in chunks], shape)
             for mesh in (DeviceMesh({}), _REPLICATED)
         )
         steps = stages[0].gather(mesh.degree("tensor"))

@@ -14,7 +14,7 @@ from dimsweep.engine.cluster.npu import Npu
 from dimsweep.engine.cluster.remote_memory import RemoteMemory
 from dimsweep.engine.errors import Code, DimsweepError, prefixing_errors
 from dimsweep.engine.kinds import CollectiveKind, DimensionOrder, QueueOrder
-from dimsweep.engine.network.degrade import reduced_speeds
+from dimsweep.engine.network.degrade import find_reduced_speeds
 from dimsweep.engine.network.fabric import Auto
 from dimsweep.engine.reliability import Reliability
 from dimsweep.engine.settings import Bounds, Index, check_settings
@@ -178,7 +178,7 @@ class Cluster:
         model = self.network
         n_npus = self.topology.n_npus if model.graph is None else model.graph.n_npus
         with prefixing_errors("network.degrade"):
-            slow = reduced_speeds(model.degrade, n_npus)
+            slow = find_reduced_speeds(model.degrade, n_npus)
         if not slow and not self.other_npus:
             return Npus((self.npu,), None)
         model.check_npus(self.topology.n_npus)

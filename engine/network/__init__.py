@@ -20,5 +20,5 @@ from dimsweep.engine.network.parts import (
     PartKind,
     PriceList,
 )
-from dimsweep.engine.network.paths import PathLengths, Spread, Wiring, path_lengths
+from dimsweep.engine.network.paths import PathLengths, Spread, Wiring, measure_path_lengths
 from dimsweep.engine.network.routing import Routing, has_equal_paths

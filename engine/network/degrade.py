@@ -297,7 +297,7 @@ def _build_remaining_graph(
     return graph
 
 
-def reduced_speeds(changes: Sequence[Change], n_npus: int) -> dict[int, float]:
+def find_reduced_speeds(changes: Sequence[Change], n_npus: int) -> dict[int, float]:
     """Return the share of its speed that each slowed NPU keeps.
 
     Raises :class:`DimsweepError` naming the change for an unknown NPU.

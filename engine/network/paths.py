@@ -47,7 +47,7 @@ class _Graph(NamedTuple):
     starts: _Ints  # where its edges begin
 
 
-def path_lengths(network: Network, servers: int = 1) -> PathLengths:
+def measure_path_lengths(network: Network, servers: int = 1) -> PathLengths:
     """Return the path lengths of a network (Yan et al., SIGCOMM 2025, table 3).
 
     With ``servers`` above 1, that number of consecutive NPUs are one link apart.  NPUs forward

@@ -104,16 +104,16 @@ class Spares:
     def __post_init__(self) -> None:
         check_settings(self)
 
-    def broken_at_once(self, between: float) -> float:
+    def mean_broken_nodes(self, between: float) -> float:
         """Return the mean number of nodes in repair if the job never waited.
 
         The job is interrupted every ``between`` seconds while it does not wait.
         """
         return self.broken * self.repair / between
 
-    def waiting(self, between: float) -> float:
+    def waiting_share(self, between: float) -> float:
         """Return the share of the time in which the job waits for a repair."""
-        *_, last = _lost(self.broken_at_once(between), self.nodes)
+        *_, last = _lost(self.mean_broken_nodes(between), self.nodes)
         return last
 
     def cost_multiplier(self, training: int, billed: int) -> float:
@@ -124,18 +124,18 @@ class Spares:
         """
         return max(1.0, (training + self.nodes * self.npus) / billed)
 
-    def per_node(self, training: int, between: float) -> float:
+    def share_per_node(self, training: int, between: float) -> float:
         """Return the training per paid node, relative to nodes that never break without spares.
 
         ``training`` is the number of NPUs of the job.
         """
         nodes = self._needed(training)
-        return nodes * (1 - self.waiting(between)) / (nodes + self.nodes)
+        return nodes * (1 - self.waiting_share(between)) / (nodes + self.nodes)
 
-    def best_count(self, training: int, between: float) -> int:
-        """Return the number of spare nodes that maximises :meth:`per_node`."""
+    def find_best_count(self, training: int, between: float) -> int:
+        """Return the number of spare nodes that maximises :meth:`share_per_node`."""
         nodes = self._needed(training)
-        shares = _lost(self.broken_at_once(between), min(_MOST, 1000 + nodes))
+        shares = _lost(self.mean_broken_nodes(between), min(_MOST, 1000 + nodes))
         return max(range(len(shares)), key=lambda n: (1 - shares[n]) / (nodes + n))
 
     def _needed(self, training: int) -> int:
@@ -280,7 +280,7 @@ class Reliability:
         with prefixing_errors("checkpoint"):
             stall, beside = self.checkpoint.pause_times(state)
         interval = self.checkpoint.interval or max(find_best_interval(stall, between), beside)
-        waiting = 0.0 if self.spares is None else self.spares.waiting(between)
+        waiting = 0.0 if self.spares is None else self.spares.waiting_share(between)
         found = Renewal(interval, stall, beside, self.restart, between, waiting)
         if 1 - waiting < _LEAST:
             raise InfeasibleError(

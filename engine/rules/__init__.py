@@ -3,9 +3,9 @@
 from dimsweep.engine.rules.balance import (
     Exchange,
     Pair,
-    balanced_times,
     find_latency_bound_exchange,
     list_crossed_pairs,
+    simulate_balanced_times,
 )
 from dimsweep.engine.rules.effects import (
     KernelInputs,

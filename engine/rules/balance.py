@@ -73,7 +73,7 @@ def list_crossed_pairs(program: Program) -> list[Pair]:
     ]
 
 
-def balanced_times(program: Program, pairs: Sequence[Pair]) -> Floats:
+def simulate_balanced_times(program: Program, pairs: Sequence[Pair]) -> Floats:
     """Return the relative time of ``program`` with each pair balanced, shape (pairs,).
 
     Each run gives the outer dimension of one pair sufficient bandwidth; its time is divided by the

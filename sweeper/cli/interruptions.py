@@ -65,7 +65,7 @@ def _rows(result: Result, renewal: Renewal) -> Iterator[tuple[str, str, str]]:
     best = chosen is not None and chosen.checkpoint.interval is None
     yield f"  is taken every{' (the best)' * best}", every, ""
     if chosen is not None and chosen.spares is not None:
-        broken = chosen.spares.broken_at_once(renewal.between) * (1 - renewal.waiting)
+        broken = chosen.spares.mean_broken_nodes(renewal.between) * (1 - renewal.waiting)
         yield "nodes in repair in the mean", f"{broken:.2f}", ""
     yield "time for training (ETTR)", "", f"{kept:.1%}"
     yield "  stopped for checkpoints", "", f"{float(renewal.writing_share):.1%}"
@@ -78,12 +78,14 @@ def _rows(result: Result, renewal: Renewal) -> Iterator[tuple[str, str, str]]:
 def _spares(result: Result, renewal: Renewal, spares: Spares) -> Iterator[tuple[str, ...]]:
     """Yield the effect of one spare node less or more, and the count that trains most per node."""
     n, between = result.program.n_npus, renewal.between
-    best = spares.best_count(n, between)
+    best = spares.find_best_count(n, between)
     for count in sorted({max(0, spares.nodes - 1), spares.nodes, spares.nodes + 1, best}):
         other = replace(spares, nodes=count)
-        waiting = other.waiting(between)
+        waiting = other.waiting_share(between)
         left = float(renewal.effective_share) * (1 - waiting) / (1 - renewal.waiting)
-        each = other.per_node(n, between) / replace(spares, nodes=best).per_node(n, between)
+        each = other.share_per_node(n, between) / replace(spares, nodes=best).share_per_node(
+            n, between
+        )
         mine = " (as now)" * (count == spares.nodes)
         yield f"{count:,}{mine}", f"{waiting:.1%}", f"{left:.1%}", f"{each:.1%}"
 

@@ -17,7 +17,6 @@ from dimsweep.engine.rules import (
     SEEN,
     Pair,
     PlanKind,
-    balanced_times,
     classify_plan,
     crosses_dimensions,
     describe_unmeasured,
@@ -28,6 +27,7 @@ from dimsweep.engine.rules import (
     maximum_lone_chunks,
     measure_ties,
     queue_matters,
+    simulate_balanced_times,
 )
 from dimsweep.sweeper.config.catalogue import load_catalogue
 from dimsweep.sweeper.config.compose import CLUSTER, ComposedConfig, read_cluster_parts
@@ -411,7 +411,7 @@ def provisioning_warnings(program: Program) -> list[str]:
     if not worst:
         return []
     pairs = list(worst.values())
-    told = zip(pairs, balanced_times(program, pairs).tolist(), strict=True)
+    told = zip(pairs, simulate_balanced_times(program, pairs).tolist(), strict=True)
     return [
         _provisioning_message(pair, program, times)
         for pair, times in told

@@ -11,7 +11,7 @@ from dimsweep.engine.workload.plan.plan import (
 )
 from dimsweep.engine.workload.plan.schedule import Schedule
 from dimsweep.engine.workload.plan.training import (
-    grouped,
+    add_plan_groups,
     training,
     training_amount,
     training_footprint,

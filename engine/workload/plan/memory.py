@@ -95,7 +95,7 @@ def _find_peak(
 ) -> tuple[float, float, str]:
     """Walk the schedule; return the peak's activations, transient bytes and time."""
     kept = [sum(block.activations for block in chunk) for chunk in stage.chunks]
-    passing = [passing_of(chunk, plan, mesh) for chunk in stage.chunks]
+    passing = [find_buffer_bytes(chunk, plan, mesh) for chunk in stage.chunks]
     buffer = max(block.gradient_buffer for chunk in stage.chunks for block in chunk)
     held, worst = 0.0, (0.0, 0.0, "nothing runs")
     starts = [action for pair in pair_actions(order, plan.overlap_experts) for action in pair[::-1]]
@@ -113,7 +113,7 @@ def _find_peak(
     return worst
 
 
-def passing_of(chunk: Sequence[LayerBlock], plan: ParallelPlan, mesh: DeviceMesh) -> float:
+def find_buffer_bytes(chunk: Sequence[LayerBlock], plan: ParallelPlan, mesh: DeviceMesh) -> float:
     """Return the largest transient memory of a backward pass, less the freed blocks."""
     freed, worst = 0.0, 0.0
     for block in reversed(chunk):

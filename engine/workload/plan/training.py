@@ -68,7 +68,7 @@ def training(
         With the key of the plan that does not divide.
     """
     plan = plan.without_idle_keys(mesh)
-    mesh = grouped(plan, mesh)
+    mesh = add_plan_groups(plan, mesh)
     with collector_paused():  # tens of thousands of passes and operators, and no cycles among them
         stages = _stages(model, plan, mesh)
         graphs = tuple(_StageProgram(stage, plan, mesh, order).build() for stage, order in stages)
@@ -93,7 +93,7 @@ def training_amount(model: Model, plan: ParallelPlan) -> Amount:
 def training_footprint(model: Model, plan: ParallelPlan, mesh: DeviceMesh) -> Footprint:
     """Return the peak memory of the fullest rank of :func:`training` without building its graph."""
     plan = plan.without_idle_keys(mesh)
-    mesh = grouped(plan, mesh)
+    mesh = add_plan_groups(plan, mesh)
     return _fullest(_stages(model, plan, mesh), plan, mesh)
 
 
@@ -110,7 +110,7 @@ def passes(block: LayerBlock, plan: ParallelPlan, *, sums: bool) -> tuple[list[I
     return program.forward_items(0), program.backward_items(0)
 
 
-def grouped(plan: ParallelPlan, mesh: DeviceMesh) -> DeviceMesh:
+def add_plan_groups(plan: ParallelPlan, mesh: DeviceMesh) -> DeviceMesh:
     """Return the mesh with the groups that the plan needs."""
     mesh = mesh.group_replicas(plan.shard_ranks)
     mesh = mesh.with_whole_experts() if plan.whole_experts else mesh

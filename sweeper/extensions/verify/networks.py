@@ -31,7 +31,7 @@ from dimsweep.engine.network import (
     PartKind,
     PriceList,
     Routing,
-    path_lengths,
+    measure_path_lengths,
 )
 from dimsweep.engine.network.generators import (
     BCube,
@@ -218,7 +218,7 @@ def _compare_path_lengths(row: Row) -> Iterator[Value]:
         names = f"apl{star}", f"apl{star}_fail", f"aps{star}_1e-4"
         if not any(row.get(name) for name in names):
             continue
-        lengths = path_lengths(network, servers)
+        lengths = measure_path_lengths(network, servers)
         mean, failed = round(lengths.mean, _DIGITS), round(lengths.failed, _DIGITS)
         ours = mean, failed, round(1e4 * (failed / mean - 1), _DIGITS)
         for name, value in zip(names, ours, strict=True):

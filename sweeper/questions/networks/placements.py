@@ -26,7 +26,7 @@ from dimsweep.engine.bound import (
     bound_by_cuts,
 )
 from dimsweep.engine.workload import AXES
-from dimsweep.engine.workload.plan import EXPERT_REPLICAS, REPLICAS, DeviceMesh, grouped
+from dimsweep.engine.workload.plan import EXPERT_REPLICAS, REPLICAS, DeviceMesh, add_plan_groups
 from dimsweep.sweeper.questions.networks.shapes import Floats, Shape
 from dimsweep.sweeper.space.plans import Degrees, PlanRow, Refusals
 
@@ -171,7 +171,7 @@ class Places:
             try:
                 wanted = {axis: degrees[axis] for axis in order}
                 mesh = DeviceMesh.place(wanted, shape.sizes, symmetric)
-                self._meshes[key] = grouped(row.plan, mesh)
+                self._meshes[key] = add_plan_groups(row.plan, mesh)
             except DimsweepError as error:
                 self._meshes[key] = error
         return self._meshes[key]

@@ -16,7 +16,7 @@ from dimsweep.engine.network import (
     build_levels,
     degrade_network,
 )
-from dimsweep.engine.network.degrade import reduced_speeds
+from dimsweep.engine.network.degrade import find_reduced_speeds
 from dimsweep.engine.network.routing import Router, Routing
 from tests.support.examples import examples
 from tests.support.refused import refused
@@ -189,11 +189,11 @@ def test_shares_of_speed_multiply() -> None:
         Change(npu=Selection("NPU 1*"), speed=0.5),
         Change(npu=Selection("NPU 10"), speed=0.5),
     ]
-    assert reduced_speeds(changes, 12) == {1: 0.5, 10: 0.25, 11: 0.5}
-    assert reduced_speeds([Change(npu=Selection("NPU 1"), speed=1.0)], 12) == {}
-    assert reduced_speeds([], 10**15) == {}  # of which there is no list
+    assert find_reduced_speeds(changes, 12) == {1: 0.5, 10: 0.25, 11: 0.5}
+    assert find_reduced_speeds([Change(npu=Selection("NPU 1"), speed=1.0)], 12) == {}
+    assert find_reduced_speeds([], 10**15) == {}  # of which there is no list
     with refused("npu.named", "unknown-name", "'NPU 12'"):
-        reduced_speeds([Change(npu=Selection("NPU 12"), speed=0.5)], 12)
+        find_reduced_speeds([Change(npu=Selection("NPU 12"), speed=0.5)], 12)
 
 
 def test_brackets_in_names_are_letters() -> None:

@@ -35,7 +35,7 @@ from dimsweep.engine.network.generators import (
     Within,
     ZCube,
 )
-from dimsweep.engine.network.paths import path_lengths
+from dimsweep.engine.network.paths import measure_path_lengths
 from dimsweep.engine.network.wires import Wires
 from dimsweep.engine.testing import check_generator
 from tests.support.refused import refused
@@ -265,11 +265,11 @@ def test_kinds_are_names() -> None:
 
 def test_path_lengths_by_hand() -> None:
     """Of three NPUs on a switch, and of two such switches in a row."""
-    assert path_lengths(FatTree(npus=3, radix=4).build()).mean == 2
-    lengths = path_lengths(FatTree(npus=4, radix=4).build(), servers=2)
+    assert measure_path_lengths(FatTree(npus=3, radix=4).build()).mean == 2
+    lengths = measure_path_lengths(FatTree(npus=4, radix=4).build(), servers=2)
     assert lengths.mean == pytest.approx((1 + 2 + 2) / 3)
     assert lengths.failed == 1  # of those that are still joined
-    lengths = path_lengths(BCube(n=2).build())
+    lengths = measure_path_lengths(BCube(n=2).build())
     assert lengths.mean == pytest.approx((2 + 2 + 4) / 3)
     assert lengths.failed == pytest.approx((3 * 2 + 2 * 4 + 6) / 6)
 
@@ -285,7 +285,7 @@ def test_switches_that_fail_alike_are_found(seed: int) -> None:
         )
         met = [n for a in range(24) for b, n in lengths[a].items() if isinstance(b, int) and b != a]
         rest.append(sum(met) / len(met))
-    assert path_lengths(network).failed == pytest.approx(sum(rest) / len(rest))
+    assert measure_path_lengths(network).failed == pytest.approx(sum(rest) / len(rest))
 
 
 def test_switches_that_look_alike_and_are_not_fail_one_by_one(
@@ -293,9 +293,9 @@ def test_switches_that_look_alike_and_are_not_fail_one_by_one(
 ) -> None:
     """Even where all of them look alike: leaves and spines."""
     network = Roft(npus=16, radix=8, rails=2).build()
-    known = path_lengths(network)
+    known = measure_path_lengths(network)
     monkeypatch.setattr(paths, "_colours", lambda edges, graph: np.zeros(graph.nodes, np.int64))
-    assert path_lengths(network).failed == pytest.approx(known.failed, rel=1e-12)
+    assert measure_path_lengths(network).failed == pytest.approx(known.failed, rel=1e-12)
 
 
 def test_products_are_recognised() -> None:

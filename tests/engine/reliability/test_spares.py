@@ -28,36 +28,36 @@ some = st.builds(
 def test_it_is_erlangs_formula(load: float, servers: int, lost: float) -> None:
     """So many servers, of which the job that waits has one: the first two are a half and a fifth by
     hand, the others the share of all states, summed."""
-    assert Spares(servers - 1, 8, load).waiting(1.0) == pytest.approx(lost, abs=6e-5)
+    assert Spares(servers - 1, 8, load).waiting_share(1.0) == pytest.approx(lost, abs=6e-5)
 
 
 @given(some, st.floats(1e3, 1e7))
 def test_it_is_the_sum_over_all_states(spares: Spares, between: float) -> None:
-    load, n = spares.broken_at_once(between), spares.nodes + 1
+    load, n = spares.mean_broken_nodes(between), spares.nodes + 1
     states = [math.exp(k * math.log(load) - math.lgamma(k + 1)) for k in range(n + 1)]
-    assert spares.waiting(between) == pytest.approx(states[-1] / sum(states))
+    assert spares.waiting_share(between) == pytest.approx(states[-1] / sum(states))
 
 
 @given(some, st.floats(1e4, 1e7))
 def test_more_spares_wait_less_and_more_breakage_more(spares: Spares, between: float) -> None:
-    own = spares.waiting(between)
+    own = spares.waiting_share(between)
     assert 0 < own < 1
-    assert replace(spares, nodes=spares.nodes + 1).waiting(between) < own
-    assert spares.waiting(between / 2) > own
-    assert replace(spares, repair=2 * spares.repair).waiting(between) > own
-    assert replace(spares, broken=spares.broken / 2).waiting(between) < own
+    assert replace(spares, nodes=spares.nodes + 1).waiting_share(between) < own
+    assert spares.waiting_share(between / 2) > own
+    assert replace(spares, repair=2 * spares.repair).waiting_share(between) > own
+    assert replace(spares, broken=spares.broken / 2).waiting_share(between) < own
 
 
 @given(some, st.floats(1e5, 1e7), st.integers(8, 4096))
 def test_no_other_number_of_spares_trains_more_for_each_node(
     spares: Spares, between: float, training: int
 ) -> None:
-    best = spares.best_count(training, between)
-    most = replace(spares, nodes=best).per_node(training, between)
+    best = spares.find_best_count(training, between)
+    most = replace(spares, nodes=best).share_per_node(training, between)
     for other in range(best + 20):
-        assert replace(spares, nodes=other).per_node(training, between) <= most * (1 + 1e-12)
+        assert replace(spares, nodes=other).share_per_node(training, between) <= most * (1 + 1e-12)
     one = replace(spares, nodes=0)
-    assert one.per_node(training, between) == pytest.approx(1 - one.waiting(between))
+    assert one.share_per_node(training, between) == pytest.approx(1 - one.waiting_share(between))
 
 
 def test_spares_that_are_billed_already_are_not_paid_twice() -> None:
@@ -72,7 +72,7 @@ def test_what_is_left_is_of_the_time_that_the_job_does_not_wait() -> None:
     known = Reliability(1000 * DAY, 300.0, Checkpoint(stall=10.0))
     spares = Spares(1, 8, DAY, broken=0.5)
     alone, found = known.renewal(100, 0.0), replace(known, spares=spares).renewal(100, 0.0)
-    assert found.waiting == spares.waiting(10 * DAY)
+    assert found.waiting == spares.waiting_share(10 * DAY)
     assert found.interval == alone.interval
     for share in ("effective_share", "writing_share", "restarting_share", "repeated_share"):
         own, other = (float(getattr(each, share)) for each in (alone, found))
@@ -155,7 +155,7 @@ class Mended(Job):
 )
 def test_a_job_whose_nodes_break_waits_as_long(spares: Spares, is_fixed: bool) -> None:
     """On SimPy, within five standard errors: whether repairs are drawn or all take as long."""
-    renewal = Renewal(60.0, 5.0, 20.0, 30.0, 300.0, spares.waiting(300.0))
+    renewal = Renewal(60.0, 5.0, 20.0, 30.0, 300.0, spares.waiting_share(300.0))
     kept, waited = list[float](), list[float]()
     for seed in range(12):
         job, long = Mended(renewal, spares, seed, is_fixed=is_fixed), 500 * renewal.between

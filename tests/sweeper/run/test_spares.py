@@ -82,7 +82,7 @@ def test_how_many_pay_is_a_study(tmp_path: Path) -> None:
     each = [row["ettr"] for row in own]
     assert each == sorted(set(each)), "more spares are waited for less"
     costs = [row["usd_per_token"] for row in own]
-    assert costs.index(min(costs)) == Spares(0, 8, DAY, 0.8).best_count(16, 10 * DAY / 16) == 1
+    assert costs.index(min(costs)) == Spares(0, 8, DAY, 0.8).find_best_count(16, 10 * DAY / 16) == 1
     changes = {row["change"] for row in rows if row["origin"] == "what_if"}
     assert {"spares 1 -> 2", "repair x1/2"} <= changes
     assert not idle_axes(load(plan.folder).to_pandas(), plan.study)
