@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.errors import Code, DimsweepError
 from dimsweep.engine.formats.reading import read_text
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.workload.graph import Compute
@@ -57,7 +57,7 @@ def read_layers(
         if line.strip()
     ]
     if not lines:
-        raise DimsweepError("the workload is empty", where=str(path))
+        raise DimsweepError("the workload is empty", where=str(path), code="missing")
     expected = policy = None
     # Without a header the first line is a layer, of twelve words.
     is_layer = len(lines[0][1]) == _COLUMNS and not Policy.begins(lines[0][1])
@@ -68,16 +68,20 @@ def read_layers(
         groups = policy.groups(groups)
         number, (word,) = lines[1]
         if not (word.isascii() and word.isdigit()):
-            what = f"{word!r} is not the number of layers"
-            raise DimsweepError(what, where=f"{path}:{number}")
+            problem = f"{word!r} is not the number of layers"
+            raise DimsweepError(problem, where=f"{path}:{number}", code="bad-syntax")
         expected = int(word)
         lines = lines[2:]
     if not lines:
-        raise DimsweepError("the workload is empty: no line after the header", where=str(path))
+        raise DimsweepError(
+            "the workload is empty: no line after the header", where=str(path), code="missing"
+        )
     layers = [_layer(words, groups, f"{path}:{number}") for number, words in lines]
     if expected is not None and expected != len(layers):
         raise DimsweepError(
-            f"the header promises {expected} layers, the file has {len(layers)}", where=str(path)
+            f"the header states {expected} layers, but the file has {len(layers)}",
+            where=str(path),
+            code="mismatch",
         )
     return layers if policy is None else policy.applied(layers)
 
@@ -85,9 +89,10 @@ def read_layers(
 def _layer(words: list[str], groups: Mapping[str, str], where: str) -> Layer:
     if len(words) != _COLUMNS:
         raise DimsweepError(
-            f"{len(words)} columns instead of {_COLUMNS}",
+            f"the line has {len(words)} columns; expected {_COLUMNS}",
             where=where,
             hint="name, reserved, three times (ns, type, bytes), update time",
+            code="bad-syntax",
         )
     _number(words[11], where, "the update time")
     forward, input_grad, weight_grad = (
@@ -106,23 +111,32 @@ def _pass(words: list[str], group: str, where: str) -> Pass:
         return Pass(compute)
     if kind not in _KINDS:
         raise DimsweepError(
-            f"unknown collective {words[1]!r}", where=where, hint=f"NONE, {', '.join(_KINDS)}"
+            f"unknown collective {words[1]!r}",
+            where=where,
+            hint=f"NONE, {', '.join(_KINDS)}",
+            code="unknown-name",
         )
     return Pass(compute, Communication(_KINDS[kind], n_bytes, group))
 
 
-def _number(word: str, where: str, what: str) -> float:
+def _number(word: str, where: str, noun: str) -> float:
     try:
         number = float(word)
     except ValueError:
-        raise DimsweepError(f"{what} {word!r} is not a number", where=where) from None
+        raise DimsweepError(
+            f"{noun} {word!r} is not a number", where=where, code="bad-syntax"
+        ) from None
     if not 0 <= number <= _MAX_NANOSECONDS:
-        raise DimsweepError(f"{what} {word!r} is out of range", where=where)
+        raise DimsweepError(
+            f"{noun} {word!r} is not between 0 and {_MAX_NANOSECONDS}",
+            where=where,
+            code="out-of-range",
+        )
     return number
 
 
-# Whether the layers of a policy are divided among model-parallel NPUs; if not, all NPUs take part
-# in all collectives.
+# True for policies that divide layers among model-parallel NPUs; otherwise all NPUs take part in
+# all collectives.
 _DIVIDED = {
     "DATA": False,
     "MODEL": True,
@@ -153,21 +167,22 @@ class Policy:
         self._lower = [word.lower() for word in words]
         self._kind = words[0].upper()
         if self._kind not in _DIVIDED:
-            raise self._wrong(f"{words[0]} is not simulated", f"one of {', '.join(_DIVIDED)}")
+            hint = f"known: {', '.join(_DIVIDED)}"
+            raise self._error(f"the policy {words[0]} is not simulated", hint, "unsupported")
         self._check_words()
 
     def _check_words(self) -> None:
-        """Raise :class:`DimsweepError` for words without a meaning here, and for pipelines and
-        experts."""
+        """Raise :class:`DimsweepError` for unknown words, and for pipelines and experts."""
         for before, word in itertools.pairwise(self._lower):
             if before not in _LABELS and word not in _LABELS and word[0].isalpha():
-                raise self._wrong(f"unknown word {word!r}", f"known: {', '.join(_LABELS)}")
-        for label, what in _DEGREES.items():
+                hint = f"known: {', '.join(_LABELS)}"
+                raise self._error(f"unknown word {word!r}", hint, "unknown-name")
+        for label, axis in _DEGREES.items():
             if label in self._lower and (degree := self._number_after(label)) != 1:
-                raise self._wrong(
-                    f"{label} {degree}: {what} parallelism of such files is not simulated",
-                    f"a workload of layers with {label} 1, or a model with a plan, such as "
-                    "workload=gpt3_175b",
+                raise self._error(
+                    f"{label} {degree}: {axis} parallelism of such files is not simulated",
+                    f"set {label} 1, or use a model with a plan, such as workload=gpt3_175b",
+                    "unsupported",
                 )
 
     @staticmethod
@@ -176,31 +191,34 @@ class Policy:
         return words[0].upper() in _DIVIDED
 
     def groups(self, groups: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the process group of each pass. DLRM's exchange embeddings among all NPUs, as
-        gradients."""
+        """Return the process group of each pass: for DLRM, that of the gradients for all."""
         if not self._kind.startswith("HYBRID_DLRM"):
             return groups
         return dict.fromkeys(groups, groups["weight_grad"])
 
     def check(self, groups: Mapping[str, str], degrees: Mapping[str, int]) -> None:
-        """Raise :class:`DimsweepError` for a plan that would be simulated as something else than
-        the header says; ``degrees`` are the members of its groups."""
+        """Raise :class:`DimsweepError` for a plan that contradicts the header.
+
+        ``degrees`` are the numbers of members of the plan's groups.
+        """
         axis = groups["forward"]
         ours, theirs = degrees.get(axis, 1), None if _DIVIDED[self._kind] else 1
         if _DIVIDED[self._kind] and _GROUP in self._lower:
             theirs = self._number_after(_GROUP)
         if (theirs is None and ours == 1) or (theirs is not None and ours != theirs):
-            said = "several" if theirs is None else theirs
-            raise self._wrong(
-                f"{self._words[0]} has {said} model-parallel NPUs, but the plan's {axis!r} has "
+            stated = "several" if theirs is None else theirs
+            raise self._error(
+                f"{self._words[0]} has {stated} model-parallel NPUs, but the plan's {axis!r} has "
                 f"{ours}",
-                f"workload.parallel={{{axis}: {theirs or 'N'}, data: rest}}",
+                f"set workload.parallel={{{axis}: {theirs or 'N'}, data: rest}}",
+                "mismatch",
             )
         n_npus = math.prod(degrees.values())
         if _ALL_GPUS in self._lower and (theirs := self._number_after(_ALL_GPUS)) != n_npus:
-            raise self._wrong(
+            raise self._error(
                 f"{_ALL_GPUS} {theirs}, but the plan has {n_npus} NPUs",
-                f"a topology of {theirs} NPUs",
+                f"choose a topology of {theirs} NPUs",
+                "mismatch",
             )
 
     def applied(self, layers: list[Layer]) -> list[Layer]:
@@ -226,41 +244,44 @@ class Policy:
         for before, i in zip([-1, *initiates], initiates, strict=False):
             first = max((layer for layer in checkpoints if layer <= i), default=-1)
             if first == i or first <= before:
-                raise self._wrong(
-                    f"layer {i} initiates what is computed again, and "
+                raise self._error(
+                    f"layer {i} initiates a recomputation, but "
                     + (
                         "is a checkpoint itself"
                         if first == i
                         else "no checkpoint is before it"
                         if first < 0
-                        else f"layer {before} does between it and its checkpoint, layer {first}"
+                        else f"so does layer {before}, between it and its checkpoint, layer {first}"
                     ),
-                    "a checkpoint, some layers, and the layer that initiates, each from 0",
+                    "list a checkpoint, some layers, and the initiating layer, numbered from 0",
                 )
             layers[i] = replace(layers[i], again=first)
         return layers
 
     def _last_bottom(self, n: int) -> int:
         if _BOTTOM not in self._lower:
-            raise self._wrong(
-                "which is the last bottom layer is not said",
-                f"{self._words[0]} DLRM_LAST_BOTTOM_LAYER: N",
+            raise self._error(
+                "the last bottom layer is missing",
+                f"write {self._words[0]} DLRM_LAST_BOTTOM_LAYER: N",
+                "missing",
             )
         last = self._number_after(_BOTTOM)
         if last >= n - 1:
-            raise self._wrong(
+            raise self._error(
                 f"no layer follows the last bottom layer, {last}, of {n}",
-                "the number of a layer, from 0; the top layers come after it",
+                "give the number of a layer, from 0; the top layers come after it",
+                "out-of-range",
             )
         return last
 
     def _benchmark(self, layers: Sequence[Layer]) -> Layer:
         first = layers[0]
         if len(layers) > 1 or first.weight_grad.communication is None:
-            raise self._wrong(
-                "MICRO runs the weight-gradient collective of a single layer, and the file has "
+            raise self._error(
+                "MICRO runs the weight-gradient collective of a single layer, but the file has "
                 + (f"{len(layers)} layers" if len(layers) > 1 else "none"),
-                "one layer, with a collective in its columns of weight gradients",
+                "give one layer, with a collective in its columns of weight gradients",
+                "unsupported",
             )
         return Layer(first.name, weight_grad=Pass(communication=first.weight_grad.communication))
 
@@ -271,21 +292,22 @@ class Policy:
         words = self._words[place : place + count]
         numbers = {int(word) for word in words if _is_number(word)}
         if len(words) < count or len(numbers) < count or any(layer >= n for layer in numbers):
-            raise self._wrong(
-                f"{label} {count} is not followed by as many different layers of {n}",
-                f"{label} n LAYER..., from 0 to {n - 1}",
+            raise self._error(
+                f"{label} {count} is not followed by {count} different layers of {n}",
+                f"write {label} n LAYER..., from 0 to {n - 1}",
+                "out-of-range",
             )
         return numbers
 
     def _number_after(self, label: str) -> int:
         place = self._lower.index(label) + 1 if label in self._lower else len(self._words)
         if place == len(self._words) or not _is_number(self._words[place]):
-            said = label if label not in self._lower else self._words[place - 1]
-            raise self._wrong(f"no number follows {said}", f"{said} N")
+            word = label if label not in self._lower else self._words[place - 1]
+            raise self._error(f"no number follows {word}", f"write {word} N")
         return int(self._words[place])
 
-    def _wrong(self, what: str, hint: str) -> DimsweepError:
-        return DimsweepError(what, where=self._where, hint=hint)
+    def _error(self, problem: str, hint: str, code: Code = "bad-syntax") -> DimsweepError:
+        return DimsweepError(problem, where=self._where, hint=hint, code=code)
 
 
 def _is_number(word: str) -> bool:

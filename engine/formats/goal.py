@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.errors import Code, DimsweepError
 from dimsweep.engine.formats.reading import read_text, whole_number
 from dimsweep.engine.topology.coordinates import offset_between
 from dimsweep.engine.workload.graph import Compute, Operator, Receive, Send, Work, Workload
@@ -54,7 +54,7 @@ class _Message(NamedTuple):
 
 @dataclass
 class _Rank:
-    """The operators of a rank: their works, and those that they wait for."""
+    """The operators of a rank, with the dependencies between them."""
 
     names: list[str] = field(default_factory=list)
     works: list[Work | None] = field(default_factory=list)  # None: a message, known at the end
@@ -67,16 +67,20 @@ class _Rank:
         known: dict[int, frozenset[int]] = {}
         for i, (name, work) in enumerate(zip(self.names, self.works, strict=True)):
             assert work is not None
-            yield Operator(f"rank {rank} {name}", work, tuple(sorted(self._after(i, known))))
+            yield Operator(f"rank {rank} {name}", work, tuple(sorted(self._dependencies(i, known))))
 
-    def _after(self, first: int, known: dict[int, frozenset[int]]) -> frozenset[int]:
-        """Return what an operator waits for: what it requires, and what those wait for that must
-        have started before it."""
+    def _dependencies(self, first: int, known: dict[int, frozenset[int]]) -> frozenset[int]:
+        """Return the operators whose end operator ``first`` waits for.
+
+        They are those that it requires, and the ones that its ``irequires`` wait for in turn.
+        """
         path = [first]
         while path:
             left = [each for each in self.started.get(path[-1], ()) if each not in known]
             if left and left[0] in path:
-                raise DimsweepError(f"operators wait for one another: {self.names[left[0]]}")
+                raise DimsweepError(
+                    f"operators wait for one another: {self.names[left[0]]}", code="stalled"
+                )
             if left:
                 path.append(left[0])
                 continue
@@ -91,16 +95,18 @@ def read_goal(path: Path, sizes: Sequence[int], name: str) -> Workload:
 
     Calculations take nanoseconds: CPU 0 is the NPU, and any other CPU is the host, which works
     concurrently.  The k-th send to a rank with a tag is received by the k-th receive there.
-    Overheads and gaps of LogGOPS are not part of a schedule: the network says how long messages
-    take, and which of a rank's ports they leave by.  Raises :class:`DimsweepError` naming file and
-    line for anything malformed, messages without a partner, and receives of any source or tag.
+    Overheads and gaps of LogGOPS are not part of a schedule: the network determines how long
+    messages take, and which of a rank's ports they use.
+
+    Raises :class:`DimsweepError` naming file and line for anything malformed, messages without a
+    partner, and receives of any source or tag.
     """
     schedule = _Schedule(path)
     n = math.prod(sizes)
     if schedule.n_ranks != n:
-        what = f"the schedule has {schedule.n_ranks:,} ranks, the topology {n:,} NPUs"
-        hint = f"topology.shape='Switch({schedule.n_ranks})'"
-        raise DimsweepError(what, where=str(path), hint=hint)
+        problem = f"the schedule has {schedule.n_ranks:,} ranks, but the topology has {n:,} NPUs"
+        hint = f"set topology.shape='Switch({schedule.n_ranks})'"
+        raise DimsweepError(problem, where=str(path), hint=hint, code="mismatch")
     schedule.match(sizes)
     try:
         graphs = [tuple(rank.operators(i)) for i, rank in enumerate(schedule.ranks)]
@@ -126,34 +132,43 @@ class _Schedule:
                 if part.strip():
                     self._take(part.strip())
         if not self.n_ranks:
-            raise DimsweepError("num_ranks is missing", where=str(path), hint="num_ranks 2")
+            raise DimsweepError(
+                "num_ranks is missing", where=str(path), hint="num_ranks 2", code="missing"
+            )
         if self._rank is not None:
-            raise DimsweepError(f"rank {self._rank} has no end", where=str(path), hint="}")
+            raise DimsweepError(
+                f"rank {self._rank} is not closed",
+                where=str(path),
+                hint="end it with }",
+                code="bad-syntax",
+            )
 
-    def _wrong(self, what: str, hint: str = "") -> DimsweepError:
-        return DimsweepError(what, where=self._where, hint=hint)
+    def _error(self, problem: str, hint: str = "", code: Code = "bad-syntax") -> DimsweepError:
+        return DimsweepError(problem, where=self._where, hint=hint, code=code)
 
     def _take(self, text: str) -> None:
         found = _STATEMENT.fullmatch(text)
         if not found:
             hint = "such as l1: send 10b to 1 tag 0, l1: recv 10b from 1 tag 0, l1: calc 100, "
-            raise self._wrong(f"{text[:60]!r} is no statement", f"{hint}l2 requires l1")
+            raise self._error(f"{text[:60]!r} is not a statement", f"{hint}l2 requires l1")
         if found["ranks"]:
             if self.n_ranks:
-                raise self._wrong("num_ranks is there twice")
+                raise self._error("num_ranks occurs twice", code="duplicate")
             self.n_ranks = whole_number(found["n"], "num_ranks", self._where, 1, _MOST_RANKS)
             self.ranks = [_Rank() for _ in range(self.n_ranks)]
         elif found["rank"]:
             if self._rank is not None:
-                raise self._wrong(f"rank {self._rank} has no end", "}")
+                raise self._error(f"rank {self._rank} is not closed", "end it with }")
             if not self.n_ranks:
-                raise self._wrong("a rank before num_ranks", "num_ranks 2")
+                raise self._error("a rank before num_ranks", "begin with num_ranks N")
             self._rank = whole_number(found["rank"], "the rank", self._where, 0, self.n_ranks - 1)
             if self._rank in self._read:
-                raise self._wrong(f"rank {self._rank} is there twice")
+                raise self._error(f"rank {self._rank} occurs twice", code="duplicate")
             self._read.add(self._rank)
         elif self._rank is None:
-            raise self._wrong(f"{text[:60]!r} is outside of a rank", "num_ranks 2, then rank 0 {")
+            raise self._error(
+                f"{text[:60]!r} is outside of a rank", "begin with num_ranks N, then rank 0 {"
+            )
         elif found["end"]:
             self._rank = None
         elif found["verb"]:
@@ -161,8 +176,10 @@ class _Schedule:
             rank = self.ranks[self._rank]
             for name in ("one", "other"):
                 if found[name] not in rank.label:
-                    raise self._wrong(
-                        f"there is no {found[name]!r} yet", "a label of an operation above"
+                    raise self._error(
+                        f"unknown label {found[name]!r}",
+                        "use the label of an operation above",
+                        "unknown-name",
                     )
             waits = rank.ended if found["verb"] == "requires" else rank.started
             one, other = rank.label[found["one"]], rank.label[found["other"]]
@@ -175,7 +192,7 @@ class _Schedule:
         rank, number = self.ranks[self._rank], len(self.ranks[self._rank].names)
         label = found["label"] or f"operation {number}"
         if label in rank.label:
-            raise self._wrong(f"the label {label!r} is there twice")
+            raise self._error(f"the label {label!r} occurs twice", code="duplicate")
         if found["label"]:
             rank.label[label] = number
         cpu = whole_number(found["cpu"] or "0", "the CPU", self._where, 0, _MOST)
@@ -191,12 +208,16 @@ class _Schedule:
         else:
             tag, peer = found["tag"] or "0", found["peer"]
             if "-1" in (tag, peer):
-                raise self._wrong("any source or any tag", "the source and the tag of the message")
+                raise self._error(
+                    "receives from any source or with any tag are not supported",
+                    "give the source and the tag of the message",
+                    "unsupported",
+                )
             n_bytes = whole_number(found["bytes"], "the size in bytes", self._where, 0, _MOST_BYTES)
             other = whole_number(peer, "the rank", self._where, 0, self.n_ranks - 1)
             known = whole_number(tag, "the tag", self._where, 0, _MOST)
             if other == self._rank:
-                raise self._wrong(f"rank {self._rank} sends to, or receives from, itself")
+                raise self._error(f"rank {self._rank} sends to itself, or receives from itself")
             is_send = found["kind"] == "send"
             ends = (self._rank, other, known) if is_send else (other, self._rank, known)
             messages = self._sent if is_send else self._received
@@ -213,15 +234,19 @@ class _Schedule:
             ends = source, target, known
             sent, received = self._sent.get(ends, []), self._received.get(ends, [])
             n = min(len(sent), len(received))
-            if alone := (sent[n:] or received[n:]):
-                what = f"{len(sent)} sends from {source} to {target} with tag {known}, and "
-                raise DimsweepError(f"{what}{len(received)} receives", where=alone[0].where)
+            if unmatched := (sent[n:] or received[n:]):
+                problem = f"{len(sent)} sends from {source} to {target} with tag {known}, but "
+                raise DimsweepError(
+                    f"{problem}{len(received)} receives", where=unmatched[0].where, code="mismatch"
+                )
             there = offset_between(source, target, sizes)
             back = offset_between(target, source, sizes)
             for one, other in zip(sent, received, strict=True):
                 if other.n_bytes < one.n_bytes:
-                    what = f"{one.n_bytes} bytes are sent ({one.where}), {other.n_bytes} received"
-                    raise DimsweepError(what, where=other.where)
+                    problem = (
+                        f"{one.n_bytes} bytes are sent ({one.where}), but {other.n_bytes} received"
+                    )
+                    raise DimsweepError(problem, where=other.where, code="mismatch")
                 stream = f"send {one.number}"
                 self.ranks[source].works[one.operator] = Send(one.n_bytes, there, tag, stream)
                 self.ranks[target].works[other.operator] = Receive(back, tag)

@@ -63,7 +63,7 @@ class FatTree(NamedTuple):
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """The number of switches of each tier."""
+        """Number of switches of each tier."""
         leaves = self.hosts // self.tiers[0].down
         found = [leaves]
         for below, tier in zip(self.tiers, self.tiers[1:], strict=False):
@@ -76,7 +76,7 @@ class FatTree(NamedTuple):
         All links of a bundle are one link of several lanes.  The time in a switch is part of the
         latency of the links that lead to it.
         """
-        import networkx as nx  # which few runs need
+        import networkx as nx  # a slow import
 
         graph = nx.DiGraph()
         graph.add_nodes_from(range(self.hosts))
@@ -121,7 +121,7 @@ def read_htsim_topology(path: Path) -> FatTree:
     header, tiers = _read_tiers(path)
     n = header["tiers"].whole_number(1, "tiers", 2, 3)
     if missing := [tier for tier in range(n) if tier not in tiers]:
-        raise DimsweepError(f"tier {missing[0]} of {n} is missing", where=str(path))
+        raise DimsweepError(f"tier {missing[0]} of {n} is missing", where=str(path), code="missing")
     read = tuple(_tier(tiers[i], i, i == n - 1, path) for i in range(n))
     hosts = header["nodes"].whole_number(1, "nodes", 2, _MOST_NODES)
     tree = FatTree(hosts, header["podsize"].whole_number(1, "podsize", 1, hosts), read)
@@ -141,17 +141,20 @@ def _read_tiers(path: Path) -> tuple[dict[str, Line], dict[int, dict[str, Line]]
         if key == "tier":
             tier = line.whole_number(1, "the number of a tier", 0, 2)
             if tier in tiers:
-                raise line.wrong(f"tier {tier} is there twice")
+                raise line.error(f"tier {tier} occurs twice", code="duplicate")
             into, known = tiers.setdefault(tier, {}), [*_OF_TIER, "tier"]
             continue
         if key not in known:
-            raise line.wrong(f"unknown key {line.words[0][:40]!r}", suggest_names(key, known))
+            hint = suggest_names(key, known)
+            raise line.error(f"unknown key {line.words[0][:40]!r}", hint, "unknown-key")
         if key in into:
-            raise line.wrong(f"{line.words[0]} is there twice")
+            raise line.error(f"{line.words[0]} occurs twice", code="duplicate")
         into[key] = line
     for name in _HEADER:
         if name not in header:
-            raise DimsweepError(f"{name} is missing", where=str(path), hint=f"{name} NUMBER")
+            raise DimsweepError(
+                f"{name} is missing", where=str(path), hint=f"{name} NUMBER", code="missing"
+            )
     return header, tiers
 
 
@@ -159,9 +162,11 @@ def _tier(lines: dict[str, Line], number: int, is_top: bool, path: Path) -> Tier
     needed = _NEEDED if is_top else (*_NEEDED, "radix_up")
     for name in needed:
         if name not in lines:
-            raise DimsweepError(f"{name} is missing", where=f"{path}: tier {number}")
+            raise DimsweepError(
+                f"{name} is missing", where=f"{path}: tier {number}", code="missing"
+            )
     if is_top and "radix_up" in lines:
-        raise lines["radix_up"].wrong("the highest tier has no links up")
+        raise lines["radix_up"].error("the highest tier has no links up", "remove it")
     found = {
         name: line.whole_number(1, name, 0 if "latency" in name else 1, _OF_TIER[name])
         for name, line in lines.items()
@@ -180,34 +185,58 @@ def _check(tree: FatTree, lines: dict[int, dict[str, Line]]) -> None:
     """Raise :class:`DimsweepError` for numbers of links that do not fit one another."""
     leaf = tree.tiers[0]
     if tree.hosts % tree.pod or tree.pod % leaf.down:
-        what = f"{tree.hosts} nodes in pods of {tree.pod}, {leaf.down} below each leaf"
-        raise DimsweepError(what, hint="pods of whole leaves, and whole pods")
+        problem = (
+            f"{tree.hosts} nodes do not divide into pods of {tree.pod} and leaves of {leaf.down}"
+        )
+        raise DimsweepError(problem, hint="choose multiples", code="mismatch")
     if leaf.bundle > 1:
-        raise DimsweepError("hosts of several ports", where="tier 0: bundle", hint="1")
+        raise DimsweepError(
+            "hosts with several ports are not supported",
+            where="tier 0: bundle",
+            hint="set it to 1",
+            code="unsupported",
+        )
     n_pods, n_links, below = tree.hosts // tree.pod, tree.hosts, tree.hosts // leaf.down
     pods = n_pods if len(tree.tiers) == 3 else 1
     if n_pods > pods:
-        what = f"two tiers of {n_pods} pods, which nothing joins"
-        raise DimsweepError(what, where="podsize", hint=f"{tree.hosts}, or three tiers")
+        problem = f"two tiers do not join {n_pods} pods"
+        raise DimsweepError(
+            problem,
+            where="podsize",
+            hint=f"set it to {tree.hosts}, or use three tiers",
+            code="mismatch",
+        )
     for number, (lower, tier) in enumerate(zip(tree.tiers, tree.tiers[1:], strict=False), 1):
         links, where = below * lower.up, f"tier {number}"
         share = pods if number == 1 else 1  # parts of the tier that are wired separately
         if links % (tier.down * share) or lower.up % tier.bundle or tier.down % tier.bundle:
-            what = f"{links} links of tier {number - 1}, {lower.up} a switch, to switches with "
-            what += f"{tier.down} links down in bundles of {tier.bundle}"
-            raise DimsweepError(what, where=where, hint="whole switches, and whole bundles")
+            problem = f"{links} links of tier {number - 1} ({lower.up} per switch) do not fit "
+            problem += f"switches with {tier.down} links down in bundles of {tier.bundle}"
+            raise DimsweepError(
+                problem,
+                where=where,
+                hint="choose numbers that divide into switches and bundles",
+                code="mismatch",
+            )
         n = links // tier.down
         below_each = below // share if number == 1 else n_pods
         if tier.down != below_each * tier.bundle:
-            what = f"{tier.down} links down to {below_each} switches in bundles of {tier.bundle}"
-            raise DimsweepError(what, where=where, hint=f"radix_down {below_each * tier.bundle}")
+            problem = f"{tier.down} links down do not fit {below_each} switches "
+            problem += f"in bundles of {tier.bundle}"
+            raise DimsweepError(
+                problem,
+                where=where,
+                hint=f"set radix_down to {below_each * tier.bundle}",
+                code="mismatch",
+            )
         ratios = lower.down * lower.speed / (lower.up * tier.speed), lower.down / lower.up
         line = lines[number - 1].get("oversubscribed")
         if line and line.whole_number(1, "oversubscribed", 1, 1 << 16) not in ratios:
-            raise line.wrong(f"oversubscribed {line.words[1]}; its links make {ratios[0]:g}")
+            problem = f"oversubscribed is {line.words[1]}, but the links give {ratios[0]:g}"
+            raise line.error(problem, code="mismatch")
         n_links, below = n_links + links, n
     if n_links > MAX_LINKS:
-        raise DimsweepError(f"more than {MAX_LINKS:,} links")
+        raise DimsweepError(f"the tree has more than {MAX_LINKS:,} links", code="too-many")
 
 
 # --- connection matrices -------------------------------------------------------------------------
@@ -245,39 +274,42 @@ def read_connection_matrix(path: Path, start: str = "us") -> FlowList:
         elif word == "trigger":
             triggers[_trigger_id(line)] = line
         elif word == "failure":
-            raise line.wrong("failures are not read", "network.degrade says which links are down")
+            raise line.error("failures are not supported", "use network.degrade", "unsupported")
         else:
-            raise line.wrong(
-                f"{word[:40]!r} begins no flow", "such as 1->0 id 1 start 0 size 2000000"
+            raise line.error(
+                f"{word[:40]!r} does not begin a flow", "write 1->0 id 1 start 0 size 2000000"
             )
     for name in ("Nodes", "Connections"):
         if name not in counts:
-            raise DimsweepError(f"{name} is missing", where=str(path), hint=f"{name} NUMBER")
+            raise DimsweepError(
+                f"{name} is missing", where=str(path), hint=f"{name} NUMBER", code="missing"
+            )
     n_hosts, n = (
         counts[name].whole_number(1, name, 1, _COUNTS[name]) for name in ("Nodes", "Connections")
     )
     if n != len(connections):
-        what = f"{n:,} connections are promised, and there are {len(connections):,}"
-        raise counts["Connections"].wrong(what)
+        problem = f"the header states {n:,} connections, but the file has {len(connections):,}"
+        raise counts["Connections"].error(problem, code="mismatch")
     return FlowList(tuple(_flows(connections, triggers)), n_hosts)
 
 
 def _connection(line: Line, nodes: Line | None, unit: int) -> _Connection:
     if nodes is None:
-        raise line.wrong("a flow before the number of nodes", "Nodes NUMBER in the first line")
+        raise line.error("a flow before the number of nodes", "begin with Nodes NUMBER", "missing")
     n = nodes.whole_number(1, "Nodes", 2, _MOST_NODES)
     words = line.words[0].split("->")
     ends = Line(words if len(words) == 2 else ["", ""], line.where)
     source, target = (ends.whole_number(place, "a host", 0, n - 1) for place in (0, 1))
     if source == target:
-        raise line.wrong(f"a flow from host {source} to itself")
+        raise line.error(f"the flow is from host {source} to itself")
     values, start, place = dict[str, int](), 0.0, 1
     while place < len(line.words):
         word = line.words[place]
         if word not in (*_WITH_NUMBER, *_WITHOUT):
-            raise line.wrong(f"unknown word {word[:40]!r}", suggest_names(word, _WITH_NUMBER))
+            hint = suggest_names(word, _WITH_NUMBER)
+            raise line.error(f"unknown word {word[:40]!r}", hint, "unknown-key")
         if word in values:
-            raise line.wrong(f"{word} is there twice")
+            raise line.error(f"{word} occurs twice", code="duplicate")
         if word == "start":
             start = line.number(place + 1, "the start", 1e15 / unit)
         else:
@@ -288,9 +320,10 @@ def _connection(line: Line, nodes: Line | None, unit: int) -> _Connection:
         values[word] = 0 if word == "start" else value
         place += 2 if word in _WITH_NUMBER else 1
     if "size" not in values or ("start" in values) == ("trigger" in values):
-        raise line.wrong("a flow has a size, and a start or a trigger", "0->1 start 0 size 1000")
+        problem = "a flow needs a size, and either a start or a trigger"
+        raise line.error(problem, "write 0->1 start 0 size 1000", "missing")
     if "addon" in values:
-        raise line.wrong("addon is not simulated")
+        raise line.error("addon is not simulated", code="unsupported")
     return _Connection(line, source, target, values, round(start * unit))
 
 
@@ -298,12 +331,16 @@ def _trigger_id(line: Line) -> int:
     """Return the number of a trigger of a kind that is simulated."""
     strange = sorted({*line.words[1:]} - {"id", "count", *_KINDS})
     if other := next((word for word in strange if not word.isdigit()), ""):
-        raise line.wrong(f"unknown word {other[:40]!r}", suggest_names(other, _KINDS))
+        hint = suggest_names(other, _KINDS)
+        raise line.error(f"unknown word {other[:40]!r}", hint, "unknown-name")
     kinds = [word for word in line.words if word in _KINDS]
     if "id" not in line.words or len(kinds) != 1:
-        raise line.wrong("a trigger has an id and a kind", "trigger id 1 oneshot")
+        raise line.error(
+            "a trigger needs an id and a kind", "write trigger id 1 oneshot", "missing"
+        )
     if kinds == ["multishot"]:
-        raise line.wrong("multishot triggers are not simulated", "oneshot or barrier")
+        hint = "use oneshot or barrier"
+        raise line.error("multishot triggers are not simulated", hint, "unsupported")
     return line.whole_number(line.words.index("id") + 1, "the id of a trigger", 1, 1 << 32)
 
 
@@ -316,7 +353,8 @@ def _flows(connections: list[_Connection], triggers: dict[int, Line]) -> Iterato
     of_priority = {each.values["prio"]: each.line for each in connections if "prio" in each.values}
     if len(of_priority) > 1:
         *_, line = of_priority.values()
-        raise line.wrong("flows of several priorities", "one priority for all flows")
+        problem = "flows have several priorities"
+        raise line.error(problem, "use one priority for all flows", "unsupported")
     for each in connections:
         trigger = each.values.get("trigger")
         after = _fired(each.line, trigger, firing, triggers) if trigger else ()
@@ -329,7 +367,8 @@ def _fired(
 ) -> tuple[int, ...]:
     """Return the flows after which a trigger starts others."""
     if trigger not in triggers:
-        raise line.wrong(f"there is no trigger {trigger}", f"trigger id {trigger} oneshot")
+        hint = f"add trigger id {trigger} oneshot"
+        raise line.error(f"unknown trigger {trigger}", hint, "unknown-name")
     fires, line_of_trigger = firing.get(trigger, []), triggers[trigger]
     if "barrier" in line_of_trigger.words:
         place = (
@@ -341,8 +380,7 @@ def _fired(
     else:
         n = 1
     if len(fires) != n:
-        what = f"trigger {trigger} waits for {n} flows, and {len(fires)} fire it"
-        raise line_of_trigger.wrong(
-            what, "as many flows with its send_done_trigger or recv_done_trigger"
-        )
+        problem = f"trigger {trigger} waits for {n} flows, but {len(fires)} fire it"
+        hint = f"give {n} flows its send_done_trigger or recv_done_trigger"
+        raise line_of_trigger.error(problem, hint, "mismatch")
     return tuple(fires)

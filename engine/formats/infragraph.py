@@ -1,9 +1,9 @@
-"""InfraGraph files: devices of components, how often each is there, and what joins them.
+"""Read InfraGraph files: devices with counted components, and the links between them.
 
 The format is InfraGraph's (Keysight and MLCommons, github.com/Keysight/infragraph, schema 2.4,
-``artifacts/openapi.yaml``), in YAML or JSON.  A component that is a device has that device's own
-components in its place; an end of an edge names some of them, as in ``xpu[0:4]`` or
-``cx5[0:2].port[0]``, and all of them without brackets.
+``artifacts/openapi.yaml``), in YAML or JSON.  A component that is a device stands for
+that device's components.  An end of an edge names some of them, as in ``xpu[0:4]`` or
+``cx5[0:2].port[0]``, or all of them without brackets.
 """
 
 import itertools
@@ -62,7 +62,7 @@ class _Link:
     physical: _Physical | None = None
 
     def attributes(self, rates: Mapping[str, LinkRate]) -> dict[str, Any]:
-        """Return the link's attributes in a network: the rate of its name in ``rates``, or its own.
+        """Return the link's attributes in a network, with the rate from ``rates`` or the file.
 
         A missing latency is 0.  Raises :class:`DimsweepError` for a link without bandwidth.
         """
@@ -73,19 +73,19 @@ class _Link:
         rate = _BYTES.get(bandwidth.choice) if bandwidth else None
         amount = getattr(bandwidth, bandwidth.choice) if bandwidth else None
         if rate is None or not amount:
-            what = "it has no bandwidth in bytes or bits per second"
+            problem = "the link has no bandwidth in bytes or bits per second"
             hint = (
-                f"network.links={{{self.name}: {{bandwidth: 50 GB/s, latency: 500 ns}}}}; or in "
-                "the file, physical: {bandwidth: {choice: gigabytes_per_second, "
+                f"set network.links={{{self.name}: {{bandwidth: 50 GB/s, latency: 500 ns}}}}; or "
+                "in the file, physical: {bandwidth: {choice: gigabytes_per_second, "
                 "gigabytes_per_second: 50}}"
             )
-            raise DimsweepError(what, where=f"links: {self.name}", hint=hint)
+            raise DimsweepError(problem, where=f"links: {self.name}", hint=hint, code="missing")
         time = (getattr(latency, latency.choice) or 0.0) if latency else 0.0
         picoseconds = round(time * _PICOSECONDS[latency.choice]) if latency else 0
         return {"bandwidth": amount * rate, "latency": picoseconds, "part": self.name}
 
 
-@dataclass(frozen=True, config=ConfigDict(extra="ignore"))  # each choice may have keys of its own
+@dataclass(frozen=True, config=ConfigDict(extra="ignore"))  # each choice may have separate keys
 class _Component:
     name: _Text
     count: _Count
@@ -141,9 +141,8 @@ def read_infragraph(path: Path, rates: Mapping[str, LinkRate] | None = None) -> 
     memories keep their kind, and all other components are switches.  ``rates`` of links, by their
     names, replace the file's.
 
-    Raises :class:`DimsweepError` naming the file and what in it is wrong: a link without bandwidth
-    (gigatransfers say nothing without lanes, which the format does not have), or ``rates`` of a
-    link that the network does not use.
+    Raises :class:`DimsweepError` naming file and key of any fault, such as a link without bandwidth
+    (the format has no lanes, so gigatransfers do not give one), or ``rates`` of an unused link.
     """
     is_yaml = path.suffix.lower() in (".yaml", ".yml")
     is_json = not is_yaml and read_text(path, "file").lstrip().startswith("{")
@@ -155,14 +154,19 @@ def read_infragraph(path: Path, rates: Mapping[str, LinkRate] | None = None) -> 
         graph = _Graph(file, rates or {})
         network = graph.network()
         if unused := sorted((rates or {}).keys() - graph.used):
-            what = f"no link of the network is called {unused[0]!r}"
-            raise DimsweepError(what, where="links", hint=suggest_names(unused[0], graph.used))
+            problem = f"no link of the network is called {unused[0]!r}"
+            raise DimsweepError(
+                problem,
+                where="links",
+                hint=suggest_names(unused[0], graph.used),
+                code="unknown-name",
+            )
     return network
 
 
 class _Graph:
     def __init__(self, file: _File, rates: Mapping[str, LinkRate]) -> None:
-        import networkx as nx  # which few runs need
+        import networkx as nx  # a slow import
 
         self._file, self._graph, self._rates = file, nx.DiGraph(), rates
         self.used: set[str] = set()  # names of links
@@ -176,7 +180,9 @@ class _Graph:
         """Build the network of all instances and their links."""
         sizes = [each.count * self._size(each.device) for each in self._file.instances]
         if sum(sizes) > _MOST:
-            raise DimsweepError(f"{sum(sizes):,} components, of which {_MOST:,} are read")
+            raise DimsweepError(
+                f"the file has {sum(sizes):,} components; the limit is {_MOST:,}", code="too-many"
+            )
         for instance in self._file.instances:
             for i in range(instance.count):
                 self._place(self._devices[instance.device], f"{instance.name}.{i}")
@@ -184,14 +190,18 @@ class _Graph:
         for number, edge in enumerate(self._file.edges):
             self._join(edge, links, self._of_instances, f"edges[{number}]")
         if not self._n_npus:
-            what = "no component of an instance is an xpu, so the network has no NPU"
-            raise DimsweepError(what, where="instances", hint="choice: xpu in a component")
+            problem = "no component of an instance is an xpu, so the network has no NPU"
+            raise DimsweepError(
+                problem, where="instances", hint="set choice: xpu in a component", code="missing"
+            )
         return Network(self._graph)
 
     def _size(self, name: str, above: tuple[str, ...] = ()) -> int:
         """Count the components of a device, nested devices included."""
         if name in above:
-            raise DimsweepError("it is a part of itself", where=f"devices: {name}")
+            raise DimsweepError(
+                "the device contains itself", where=f"devices: {name}", code="invalid"
+            )
         if name not in self._sizes:
             self._sizes[name] = sum(
                 each.count
@@ -227,7 +237,9 @@ class _Graph:
     def _of_instances(self, end: _End) -> list[str]:
         if end.instance is None:
             raise DimsweepError(
-                "it names no instance", hint="{instance: host[0:2], component: ...}"
+                "the end names no instance",
+                hint="write {instance: host[0:2], component: ...}",
+                code="missing",
             )
         name, chosen = _chosen(end.instance, self._instances, "instance")
         components = _by_name(self._devices[self._instances[name].device].components, "component")
@@ -241,11 +253,14 @@ class _Graph:
         if known[name].choice == "device":
             inside = _by_name(_named(self._devices, name, "device").components, "component")
             if len(path) == 1:
-                what, hint = f"{name!r} is a device", f"one of its components: {', '.join(inside)}"
-                raise DimsweepError(what, hint=hint)
+                problem = f"{name!r} is a device; name one of its components"
+                hint = f"components: {', '.join(inside)}"
+                raise DimsweepError(problem, hint=hint, code="invalid")
             below = list(self._expanded(inside, path[1:]))
         elif len(path) > 1:
-            raise DimsweepError(f"{name!r} is no device, and has no component {path[1]!r}")
+            raise DimsweepError(
+                f"{name!r} is not a device, so it has no component {path[1]!r}", code="unknown-name"
+            )
         for i in chosen:
             yield from [f"{name}.{i}"] if below is None else [f"{name}.{i}.{b}" for b in below]
 
@@ -264,13 +279,19 @@ class _Graph:
 
     def _pairs(self, scheme: str, one: list[str], other: list[str]) -> Iterator[tuple[str, str]]:
         if scheme == "ring":
-            raise DimsweepError("InfraGraph does not say whom a ring joins", hint="one2one")
+            raise DimsweepError(
+                "the scheme ring is not defined by InfraGraph",
+                hint="use one2one",
+                code="unsupported",
+            )
         if scheme == "one2one" and len(one) != len(other):
-            what = f"one2one joins {len(one)} to {len(other)}"
-            raise DimsweepError(what, hint="as many on both sides, or many2many")
+            problem = f"one2one cannot join {len(one)} components to {len(other)}"
+            raise DimsweepError(
+                problem, hint="give both sides equally many, or use many2many", code="mismatch"
+            )
         self._n_pairs += len(one) * (len(other) if scheme == "many2many" else 1)
         if self._n_pairs > _MOST:
-            raise DimsweepError(f"more than {_MOST:,} edges")
+            raise DimsweepError(f"the network has more than {_MOST:,} edges", code="too-many")
         pairs = (
             zip(one, other, strict=True) if scheme == "one2one" else itertools.product(one, other)
         )
@@ -280,38 +301,44 @@ class _Graph:
         """Join two components both ways; a repeated link counts once, as in InfraGraph."""
         if self._graph.edges.get((one, other), attributes) != attributes:
             raise DimsweepError(
-                f"two links join {one} and {other}", hint="one of all their bandwidth"
+                f"two links join {one} and {other}",
+                hint="give one link with the bandwidth of both",
+                code="conflict",
             )
         self._graph.add_edge(one, other, **attributes)
         self._graph.add_edge(other, one, **attributes)
 
 
-def _by_name(listed: Sequence[_T], what: str) -> dict[str, _T]:
+def _by_name(listed: Sequence[_T], noun: str) -> dict[str, _T]:
     found = {each.name: each for each in listed}
     if len(found) < len(listed):
         names = [each.name for each in listed]
         twice = next(name for name in names if names.count(name) > 1)
-        raise DimsweepError(f"two of a {what} are called {twice!r}")
+        raise DimsweepError(f"two {noun}s are called {twice!r}", code="duplicate")
     return found
 
 
-def _named(known: Mapping[str, _T], name: str, what: str) -> _T:
+def _named(known: Mapping[str, _T], name: str, noun: str) -> _T:
     if name not in known:
-        raise DimsweepError(f"there is no {what} {name!r}", hint=suggest_names(name, known))
+        raise DimsweepError(
+            f"unknown {noun} {name!r}", hint=suggest_names(name, known), code="unknown-name"
+        )
     return known[name]
 
 
-def _chosen(text: str, known: Mapping[str, Any], what: str) -> tuple[str, range]:
+def _chosen(text: str, known: Mapping[str, Any], noun: str) -> tuple[str, range]:
     """Return a name and the chosen copies: all of ``xpu``, ``xpu[1]``, ``xpu[0:8:2]``."""
     found = _COMPONENT.fullmatch(text)
     name = found[1] if found else text
-    count = int(_named(known, name, what).count)
+    count = int(_named(known, name, noun).count)
     if found is None or not any(found.groups()[1:]):
         return name, range(count)
     first, slices, end, step = found.groups()[1:]
     start = int(first or 0)
     stop = start + 1 if slices is None else int(end or count)
     if not 0 <= start < stop <= count or step == "0":
-        hint = f"from 0 to {count}, such as {name}[0:{count}]"
-        raise DimsweepError(f"{text!r} names what is not there: there are {count}", hint=hint)
+        hint = f"choose from 0 to {count}, such as {name}[0:{count}]"
+        raise DimsweepError(
+            f"{text!r} is out of range: there are {count}", hint=hint, code="out-of-range"
+        )
     return name, range(start, stop, int(step or 1))

@@ -38,8 +38,8 @@ def read_measured(file: Path) -> dict[str, int]:
     for where, row in read_table(file, ("kernel", "duration")):
         name = row["kernel"]
         if not name or name in measured:
-            what = f"kernel {name!r} is there twice" if name else "a kernel without a name"
-            raise DimsweepError(what, where=where)
+            problem = f"kernel {name!r} occurs twice" if name else "the kernel has no name"
+            raise DimsweepError(problem, where=where, code="duplicate")
         with naming_place(where):
             measured[name] = units.parse_time(row["duration"])
     return measured
@@ -65,12 +65,13 @@ _HALF = 4  # columns of the times out of place, and of those in place
 
 
 def read_nccl_tests(file: Path) -> Timings:
-    """Return the timings of a file: the text that nccl-tests print, or a CSV file with the columns
-    op, gpus, nodes, bytes, time_us, and perhaps others.
+    """Return the timings of a file: the output of nccl-tests, or a CSV file.
+
+    The columns of a CSV file are op, gpus, nodes, bytes, time_us, and perhaps others.
 
     Rows of 0 bytes are left out.  Rows of other tests, such as broadcast, and rows with wrong
     results are left out and counted in ``left_out``.  Raises :class:`DimsweepError` naming file and
-    line for text that does not say which collective ran among which ranks, for rows of several
+    line for text without the name of the collective or its ranks, for rows of several
     kinds of GPU (a column gpu), and for a file without rows.
     """
     text = read_text(file, "file of measurements")
@@ -82,10 +83,11 @@ def read_nccl_tests(file: Path) -> Timings:
     left_out = ", ".join(f"{n} row{'s' * (n > 1)} {which}" for which, n in output.left_out.items())
     if not timings:
         raise DimsweepError(
-            "no collective was measured in it" + (f", only {left_out}" if left_out else ""),
+            "no collective was measured" + (f", only {left_out}" if left_out else ""),
             where=str(file),
-            hint="give what nccl-tests print, or a CSV file with the columns "
+            hint="give the output of nccl-tests, or a CSV file with the columns "
             + ", ".join(_COLUMNS),
+            code="missing",
         )
     return Timings(timings, file.name, left_out=left_out)
 
@@ -94,7 +96,7 @@ def is_nccl_tests(text: str) -> bool:
     """Return whether a text has ranks or rows that nccl-tests print, or is their JSON."""
     if _is_json(text):
         return True
-    return any(_RANK.search(line) or _Row.of(line) for line in text.splitlines())
+    return any(_RANK.search(line) or _Row.from_line(line) for line in text.splitlines())
 
 
 def _is_json(text: str) -> bool:
@@ -115,26 +117,31 @@ def _table(file: Path) -> Iterator[Timing]:
         gpu = gpu or row.get("gpu")
         if row.get("gpu") != gpu:
             raise DimsweepError(
-                f"{row.get('gpu')!r} comes after {gpu!r}, and a cluster has one kind of GPU",
+                f"GPU {row.get('gpu')!r} follows {gpu!r}; a cluster has one kind of GPU",
                 where=where,
                 hint="keep the rows of one cluster",
+                code="conflict",
             )
         kind = _KINDS.get(row["op"])
         if kind is None:
-            raise DimsweepError(f"there is no collective {row['op']!r}", where=where)
+            raise DimsweepError(
+                f"unknown collective {row['op']!r}; known: {', '.join(_KINDS)}",
+                where=where,
+                code="unknown-name",
+            )
         if row["bytes"] != "0":
             yield _timing(kind, row["gpus"], row["nodes"], row["bytes"], row["time_us"], where)
 
 
 class _Row(NamedTuple):
-    """A row: the texts of the columns that are read."""
+    """The text of a row's columns in use."""
 
     n_bytes: str
     us: str
     wrong: str
 
     @classmethod
-    def of(cls, line: str) -> "_Row | None":
+    def from_line(cls, line: str) -> "_Row | None":
         """Return the row in a line, or None."""
         found = _ROW.search(line)
         values = _TIMESTAMP.sub("", found[2]).split() if found else []
@@ -175,8 +182,7 @@ class _Config(BaseModel):
 
 
 class _File(BaseModel):
-    """The file that nccl-tests write with ``--output_file`` (github.com/NVIDIA/nccl-tests,
-    util.cu)."""
+    """The file of nccl-tests with ``--output_file`` (github.com/NVIDIA/nccl-tests, util.cu)."""
 
     args: list[str] = []
     config: _Config = _Config()
@@ -192,30 +198,33 @@ class _Output:
         self._hosts: dict[str, str] = {}  # by rank
 
     def timings(self, lines: Iterable[str]) -> Iterator[Timing]:
-        """Yield the timings of rows, which follow the ranks that they are of.  The test is named
-        before them, or by the file's name."""
+        """Yield the timings of rows.
+
+        The lines of their ranks precede them, as does the name of the test, unless the file's name
+        contains it.
+        """
         of_file = test = _test_in(self._file.name)
-        said, in_rows, seen = None, False, False
+        named, in_rows, seen = None, False, False
         for number, line in enumerate(lines, 1):
             where = f"{self._file}: line {number}"
             if rank := _RANK.search(line):
                 if in_rows:  # another output begins
                     self._hosts, in_rows, test = {}, False, of_file
                 self._add(rank[1], rank[2], rank[3], where)
-            elif row := _Row.of(line):
-                test, said, in_rows = said or test, None, True
+            elif row := _Row.from_line(line):
+                test, named, in_rows = named or test, None, True
                 if test is None and not seen:
                     raise _unnamed(where)
                 seen = True
                 if row.n_bytes != "0" and self._keeps(row, test):
                     yield self._timing(_KINDS[str(test)], row, where)
             elif _CONCLUDED not in line:
-                said = _test_in(line) or said
+                named = _test_in(line) or named
 
     def timings_of_json(self) -> Iterator[Timing]:
         """Yield the timings of the file that nccl-tests write with ``--output_file``.
 
-        The time is that out of place, if there is one.
+        The time out of place is used, if there is one.
         """
         content = validated(_File, read_json(self._file, "results of nccl-tests"), self._file)
         program = content.args[0] if content.args else ""
@@ -234,7 +243,10 @@ class _Output:
     def _add(self, number: str, group: str | None, host: str, where: str) -> None:
         if group not in (None, "0"):
             raise DimsweepError(
-                "several groups of ranks ran at once", where=where, hint="run one group of ranks"
+                "several groups of ranks ran at once",
+                where=where,
+                hint="run one group of ranks",
+                code="unsupported",
             )
         if number in self._hosts:  # an output without rows came before
             self._hosts = {}
@@ -253,9 +265,10 @@ class _Output:
     def _timing(self, kind: CollectiveKind, row: _Row, where: str) -> Timing:
         if not self._hosts:
             raise DimsweepError(
-                "among which ranks is this?",
+                "the ranks of this row are unknown",
                 where=where,
                 hint="keep the lines '#  Rank 0 ... on HOST device 0' that nccl-tests print first",
+                code="missing",
             )
         hosts = self._hosts.values()
         return _timing(kind, len(hosts), len({*hosts}), row.n_bytes, row.us, where)
@@ -269,10 +282,11 @@ def _test_in(text: str) -> str | None:
 
 def _unnamed(where: str) -> DimsweepError:
     return DimsweepError(
-        "which collective is this?",
+        "the collective of this row is unknown",
         where=where,
-        hint="a line before it, or the file's name, must have all_reduce, all_gather, "
-        "reduce_scatter or alltoall in it",
+        hint="a line before it, or the file's name, must contain all_reduce, all_gather, "
+        "reduce_scatter or alltoall",
+        code="missing",
     )
 
 
@@ -281,14 +295,20 @@ def _timing(
 ) -> Timing:
     try:
         found = Timing(kind, int(ranks), int(nodes), int(float(n_bytes)), round(float(us) * 1e6))
-    except (ValueError, OverflowError, TypeError) as error:  # no number, an endless one, or none
-        raise DimsweepError(f"a number cannot be read: {error}", where=where) from error
+    except (ValueError, OverflowError, TypeError) as error:  # not a number, infinite, or missing
+        raise DimsweepError(f"invalid number: {error}", where=where, code="bad-syntax") from error
     if found.ranks < 2 or found.nodes < 1 or found.ranks % found.nodes:
         raise DimsweepError(
-            f"{found.ranks} GPUs on {found.nodes} nodes are no group of equal nodes", where=where
+            f"{found.ranks} GPUs do not divide into {found.nodes} equal nodes",
+            where=where,
+            code="out-of-range",
         )
     if found.n_bytes < 1 or found.duration < 1:
-        raise DimsweepError(f"{n_bytes} bytes in {us} us is no timing", where=where)
+        raise DimsweepError(
+            f"{n_bytes} bytes in {us} us; both must be greater than 0",
+            where=where,
+            code="out-of-range",
+        )
     return found
 
 
@@ -339,18 +359,14 @@ _REPLICAS = ("dp", "dp_replicate", "dp_shard")
 
 @dataclass
 class TrainingRun:
-    """One run in a log.
-
-    ``settings`` are keys of the configuration with the values that the log prints.  ``seconds``
-    holds what each printed iteration took; ``rates`` tokens/s of one GPU, if it prints those.
-    """
+    """One run in a log."""
 
     line: int
     pieces: int = 1  # micro-batches that torchtitan's pipeline cuts the local batch into
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)  # by key of the configuration
     gpus: int | None = None
-    seconds: list[float] = field(default_factory=list)
-    rates: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)  # of each printed iteration
+    rates: list[float] = field(default_factory=list)  # tokens/s of one GPU, if printed
 
     def iteration(self) -> float:
         """Return the median seconds of an iteration after the first printed one, which compiles.
@@ -363,8 +379,9 @@ class TrainingRun:
         sequence = self.settings.get(_MODEL_KEY + "sequence")
         if batch is None or sequence is None or self.gpus is None:
             raise DimsweepError(
-                "tokens per second alone do not say how long an iteration took",
+                "the log has tokens per second, but not the batch or the number of GPUs",
                 hint="keep the lines 'Building device mesh ...' and 'Training starts at ...'",
+                code="missing",
             )
         return float(batch * sequence / (median(self.rates[1:] or self.rates) * self.gpus))
 
@@ -378,7 +395,7 @@ def is_training_log(text: str) -> bool:
 def read_training_log(path: Path) -> list[TrainingRun]:
     """Return the runs of a log that printed at least one iteration.
 
-    Raises :class:`DimsweepError` naming the file if it holds none.
+    Raises :class:`DimsweepError` naming the file if there is none.
     """
     runs: list[TrainingRun] = []
     arguments: dict[str, str] = {}
@@ -397,7 +414,7 @@ def read_training_log(path: Path) -> list[TrainingRun]:
             _take_titan(runs[-1], line)
     measured = [run for run in runs if run.seconds or run.rates]
     if not measured:
-        raise DimsweepError("no iteration was printed", where=str(path))
+        raise DimsweepError("the log has no iteration", where=str(path), code="missing")
     return measured
 
 

@@ -14,7 +14,7 @@ from dimsweep.engine.formats.reading import decode_text, read_bytes, read_lines
 from dimsweep.engine.network import LinkRate, Network, parse_network
 from dimsweep.engine.workload import FlowList
 
-_HEAD = 1 << 16  # bytes of a file that its format is recognised by
+_HEAD = 1 << 16  # bytes of a file from which its format is recognised
 _READ = (
     "GraphML, node-link JSON, InfraGraph (YAML or JSON), the XML that NCCL and RCCL write at "
     "NCCL_TOPO_DUMP_FILE, topologies of HPCC's and SimAI's ns-3, and htsim's .topo"
@@ -23,8 +23,7 @@ _AS_GRAPHML = (
     "networkx reads it and writes GraphML: networkx.write_graphml(networkx.{}(FILE), "
     "'net.graphml'); then give each NPU its rank as `npu`, each edge `bandwidth` and `latency`"
 )
-# Formats of other tools by the root of their XML: the name of the format, and how to get to a
-# network that is read.
+# Unsupported formats by the root of their XML: the problem, and the way to a supported network.
 _ROOTS = {
     "graphs": (
         "it is NCCL's graph of channels (NCCL_GRAPH_DUMP_FILE)",
@@ -54,13 +53,13 @@ _INFRAGRAPH = re.compile(rf'(?m)^{_KEYS}\s*:|"{_KEYS}"\s*:')
 
 
 def _read_infragraph(path: Path, rates: Mapping[str, LinkRate] | None = None) -> Network:
-    # Its schema takes a twentieth of a second, which no other network needs.
+    # Only this reader needs its schema, which takes 50 ms to build.
     from dimsweep.engine.formats.infragraph import read_infragraph
 
     return read_infragraph(path, rates)
 
 
-# Formats that are read, neither XML nor JSON, by a pattern in the first bytes of the text.
+# Supported formats, neither XML nor JSON, by a pattern in the first bytes of the text.
 _READERS: tuple[tuple[re.Pattern[str], Callable[[Path], Network]], ...] = (
     (_INFRAGRAPH, _read_infragraph),
     (_HTSIM, lambda path: read_htsim_topology(path).network()),
@@ -69,24 +68,30 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[Path], Network]], ...] = (
 
 
 def read_any_network(path: Path, rates: Mapping[str, LinkRate] | None = None) -> Network:
-    """Return the network in a file of any format that is read, plain or gzip.
+    """Return the network in a file of any supported format, plain or gzip.
 
-    The content says which format it is, not the name.  ``rates`` are of InfraGraph's links by their
-    names; other formats have no such names.  Raises :class:`DimsweepError` as
-    :func:`engine.network.read_network` does, and naming the format for files of other tools.
+    The format is recognised by the content, not by the name.  ``rates`` are the rates of
+    InfraGraph's links by name; links of other formats have no names.
+
+    Raises :class:`DimsweepError` as :func:`engine.network.read_network` does, and naming the format
+    for files of other tools.
     """
     content = read_bytes(path, "network")
     head = decode_text(content[:_HEAD], "replace").lstrip()
     is_yaml = path.suffix.lower() in (".yaml", ".yml")
     if rates:
         if head.startswith("<") or not _INFRAGRAPH.search(head):
-            raise DimsweepError("only links of InfraGraph have names", where=str(path))
+            raise DimsweepError(
+                "rates are given by link name, and only links of InfraGraph have names",
+                where=str(path),
+                code="conflict",
+            )
         return _read_infragraph(path, rates)
     if head.startswith("<"):
         return _read_xml(path, content)
-    for pattern, what, hint in _TEXTS:
+    for pattern, problem, hint in _TEXTS:
         if pattern.search(head):
-            raise DimsweepError(what, where=str(path), hint=hint)
+            raise DimsweepError(problem, where=str(path), hint=hint, code="unsupported")
     is_json = head.startswith(("{", "[")) and not is_yaml
     if is_json and ('"nodes"' in head or not _INFRAGRAPH.search(head)):
         return parse_network(content, path, is_json=True)
@@ -96,7 +101,10 @@ def read_any_network(path: Path, rates: Mapping[str, LinkRate] | None = None) ->
     if is_yaml:  # its errors say what InfraGraph needs
         return _read_infragraph(path)
     raise DimsweepError(
-        "cannot tell the format of the network", where=str(path), hint=f"formats read: {_READ}"
+        "unknown format of the network",
+        where=str(path),
+        hint=f"supported formats: {_READ}",
+        code="bad-syntax",
     )
 
 
@@ -105,16 +113,18 @@ def _read_xml(path: Path, content: bytes) -> Network:
     if root == ROOT:
         return read_nccl_topology(path)
     if root in _ROOTS:
-        what, hint = _ROOTS[root]
-        raise DimsweepError(what, where=str(path), hint=hint)
+        problem, hint = _ROOTS[root]
+        raise DimsweepError(problem, where=str(path), hint=hint, code="unsupported")
     if root not in ("", "graphml"):
-        what = f"XML with the root {root!r} is not a network"
-        raise DimsweepError(what, where=str(path), hint=f"formats read: {_READ}")
+        problem = f"XML with the root {root!r} is not a network"
+        raise DimsweepError(
+            problem, where=str(path), hint=f"supported formats: {_READ}", code="unsupported"
+        )
     return parse_network(content, path, is_json=False)
 
 
 def _root(content: bytes) -> str:
-    """Return the name of the root of XML, without its namespace; "" for what is not XML."""
+    """Return the name of the root of XML without its namespace, or "" for other content."""
     try:
         for _, element in ElementTree.iterparse(io.BytesIO(content), events=("start",)):
             return str(element.tag).rpartition("}")[2]
@@ -131,7 +141,7 @@ def read_flows(path: Path, start: str = "us") -> FlowList:
     """
     first = next(read_lines(path, "flows"), None)
     if first is None:
-        raise DimsweepError("the list of flows is empty", where=str(path))
+        raise DimsweepError("the list of flows is empty", where=str(path), code="missing")
     if first.words[0][0].isdigit() and "->" not in first.words[0]:
         return read_ns3_flows(path)
     return read_connection_matrix(path, start)

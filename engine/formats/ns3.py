@@ -10,7 +10,7 @@ ns-3 reads HPCC's.
     NODE ...                                              the nodes that are switches
     NODE NODE RATE DELAY LOSS                             a link: 0 2 100Gbps 0.001ms 0
 
-ns-3 reads as many links and flows as the first line says: what follows them is a comment.
+ns-3 reads the numbers of links and flows that the first line states; further lines are comments.
 """
 
 import re
@@ -57,13 +57,13 @@ class Ns3Topology(NamedTuple):
 
     @property
     def hosts(self) -> tuple[int, ...]:
-        """The nodes that are hosts, by number: NPU i is the host at place i."""
+        """Numbers of the nodes that are hosts: NPU i is the i-th of them."""
         switches = {*self.switches, *self.nvswitches}
         return tuple(node for node in range(self.n_nodes) if node not in switches)
 
     def network(self) -> Network:
         """Return the network: hosts are NPUs in the order of their numbers."""
-        import networkx as nx  # which few runs need
+        import networkx as nx  # a slow import
 
         names: dict[int, int | str] = {host: npu for npu, host in enumerate(self.hosts)}
         names |= {node: f"NVSwitch {node}" for node in self.nvswitches}
@@ -86,24 +86,28 @@ def read_ns3_topology(path: Path) -> Ns3Topology:
     lines = read_lines(path, "topology")
     first = next(lines, None)
     if first is None:
-        raise DimsweepError("the topology is empty", where=str(path))
+        raise DimsweepError("the topology is empty", where=str(path), code="missing")
     n_nodes, n_nvswitches, n_switches, n_links = _sizes(first)
     nodes = _Nodes(lines, n_nodes, path)
     nvswitches, switches = nodes.switches(n_nvswitches), nodes.switches(n_switches)
     if nodes.rest:
-        what = f"more than {n_nvswitches + n_switches} switches"
-        raise nodes.line.wrong(what, "as many as the first line says")
+        problem = f"more than the {n_nvswitches + n_switches} switches that the first line states"
+        raise nodes.line.error(problem, code="mismatch")
     links, known = list[Ns3Link](), dict[frozenset[int], str]()
     for line in islice(lines, n_links):
         link = _link(line, n_nodes)
         ends = frozenset(link[:2])
         if ends in known:
-            raise line.wrong("a link between these nodes is there already", f"see {known[ends]}")
+            raise line.error(
+                f"a second link between nodes {link.one} and {link.other}",
+                f"see {known[ends]}",
+                "duplicate",
+            )
         known[ends] = line.where
         links.append(link)
     if len(links) < n_links:
-        what = f"the first line promises {n_links:,} links, the file has {len(links):,}"
-        raise DimsweepError(what, where=first.where)
+        problem = f"the first line states {n_links:,} links, but the file has {len(links):,}"
+        raise DimsweepError(problem, where=first.where, code="mismatch")
     return Ns3Topology(n_nodes, nvswitches, switches, tuple(links))
 
 
@@ -112,13 +116,18 @@ def _sizes(line: Line) -> tuple[int, int, int, int]:
     is_simai = len(line.words) == 6
     if len(line.words) not in (3, 6):
         hint = "nodes, switches, links; SimAI: nodes, GPUs of a server, NVSwitches, switches, links"
-        raise line.wrong(f"{len(line.words)} words in the first line", f"{hint}, type of GPU")
+        raise line.error(
+            f"the first line has {len(line.words)} words", f"expected {hint}, type of GPU"
+        )
     n_nodes = line.whole_number(0, "the number of nodes", 2, _MOST_NODES)
     n_nvswitches = line.whole_number(2, "the number of NVSwitches", 0, n_nodes) if is_simai else 0
     n_switches = line.whole_number(3 if is_simai else 1, "the number of switches", 0, n_nodes)
     n_links = line.whole_number(4 if is_simai else 2, "the number of links", 1, _MOST_LINKS)
     if n_nodes - n_nvswitches - n_switches < 2:
-        raise line.wrong(f"{n_nvswitches + n_switches} switches of {n_nodes} nodes leave no hosts")
+        problem = (
+            f"{n_nvswitches + n_switches} switches of {n_nodes} nodes leave fewer than two hosts"
+        )
+        raise line.error(problem, code="mismatch")
     return n_nodes, n_nvswitches, n_switches, n_links
 
 
@@ -130,7 +139,7 @@ class _Nodes:
         self.line, self.rest = Line([], str(path)), list[str]()
 
     def switches(self, n: int) -> tuple[int, ...]:
-        """Take ``n`` numbers, which differ."""
+        """Return the next ``n`` numbers; all must differ."""
         found = []
         for _ in range(n):
             if not self.rest:
@@ -139,7 +148,7 @@ class _Nodes:
             word = self.rest.pop() if self.rest else ""
             node = whole_number(word, "a switch", self.line.where, 0, self._n_nodes - 1)
             if node in self._known:
-                raise self.line.wrong(f"node {node} is a switch twice")
+                raise self.line.error(f"switch {node} is listed twice", code="duplicate")
             self._known.add(node)
             found.append(node)
         return tuple(found)
@@ -148,14 +157,18 @@ class _Nodes:
 def _link(line: Line, n_nodes: int) -> Ns3Link:
     if len(line.words) != 5:
         hint = "node, node, rate, delay, loss, such as 0 2 100Gbps 0.001ms 0"
-        raise line.wrong(f"{len(line.words)} words in a link", hint)
+        raise line.error(f"the link has {len(line.words)} words", f"expected {hint}")
     one, other = (line.whole_number(place, "a node", 0, n_nodes - 1) for place in (0, 1))
     if one == other:
-        raise line.wrong(f"a link joins node {one} to itself")
+        raise line.error(f"the link joins node {one} to itself")
     rate = parse_rate(line.words[2], line.where)
     delay = _parsed_time(line.words[3], line.where)
     if line.number(4, "the error rate", 1):
-        raise line.wrong(f"{line.words[4]} of its packets are lost", "0: losses are not simulated")
+        raise line.error(
+            f"the link's error rate is {line.words[4]}; losses are not simulated",
+            "set it to 0",
+            "unsupported",
+        )
     return Ns3Link(one, other, rate, delay)
 
 
@@ -166,7 +179,12 @@ def parse_rate(word: str, where: str) -> int:
         Decimal(found[1]) * _PREFIXES[found[2]] * (8 if found[3] == "B" else 1) if found else 0
     )
     if not found or not 1 <= rate <= 10**15:
-        raise DimsweepError(f"the rate {word[:40]!r}", where=where, hint="such as 100Gbps")
+        raise DimsweepError(
+            f"invalid rate {word[:40]!r}",
+            where=where,
+            hint="write it as 100Gbps",
+            code="bad-syntax",
+        )
     return rate
 
 
@@ -175,7 +193,12 @@ def _parsed_time(word: str, where: str) -> int:
     found = _DELAY.fullmatch(word)
     time = round(Decimal(found[1]) * _TIMES[found[2]]) if found else -1
     if not 0 <= time <= 10**15:
-        raise DimsweepError(f"the delay {word[:40]!r}", where=where, hint="such as 0.001ms or 1us")
+        raise DimsweepError(
+            f"invalid delay {word[:40]!r}",
+            where=where,
+            hint="write it as 0.001ms or 1us",
+            code="bad-syntax",
+        )
     return time
 
 
@@ -189,9 +212,12 @@ def read_ns3_flows(path: Path) -> FlowList:
     lines = read_lines(path, "flows")
     first = next(lines, None)
     if first is None or len(first.words) != 1:
-        hint = "the number of flows, and then a line of each"
+        hint = "begin with the number of flows, then one line for each"
         raise DimsweepError(
-            "no list of flows", where=first.where if first else str(path), hint=hint
+            "not a list of flows",
+            where=first.where if first else str(path),
+            hint=hint,
+            code="bad-syntax",
         )
     n = first.whole_number(0, "the number of flows", 1, 10**7)
     flows, groups = list[ListedFlow](), set[int]()
@@ -199,21 +225,22 @@ def read_ns3_flows(path: Path) -> FlowList:
         flows.append(_flow(line))
         groups.add(line.whole_number(2, "the priority group", 0, _GROUPS - 1))
         if len(groups) > 1:
-            what = f"flows of priority groups {' and '.join(map(str, sorted(groups)))}"
-            raise line.wrong(what, "one priority group: all flows share one queue of each port")
+            problem = f"flows of priority groups {' and '.join(map(str, sorted(groups)))}"
+            hint = "use one priority group: all flows share one queue of each port"
+            raise line.error(problem, hint, "unsupported")
     if len(flows) < n:
-        what = f"the first line promises {n:,} flows, the file has {len(flows):,}"
-        raise DimsweepError(what, where=first.where)
+        problem = f"the first line states {n:,} flows, but the file has {len(flows):,}"
+        raise DimsweepError(problem, where=first.where, code="mismatch")
     return FlowList(tuple(flows), is_by_node=True)
 
 
 def _flow(line: Line) -> ListedFlow:
     if len(line.words) != 6:
         hint = "source, target, priority group, port, bytes, start in seconds: 2 1 3 100 20000 2"
-        raise line.wrong(f"{len(line.words)} words in a flow", hint)
+        raise line.error(f"the flow has {len(line.words)} words", f"expected {hint}")
     source, target = (line.whole_number(place, "a host", 0, _MOST_NODES) for place in (0, 1))
     if source == target:
-        raise line.wrong(f"a flow from host {source} to itself")
+        raise line.error(f"the flow is from host {source} to itself")
     line.whole_number(3, "the port", 0, 1 << 16)
     n_bytes = line.whole_number(4, "the size in bytes", 1, _MOST_BYTES)
     line.number(5, "the start in seconds", _SECONDS)
@@ -269,7 +296,7 @@ _SIMULATED = {
     "LINK_DOWN": "0 0 0",
 }
 # Keys that change no result here: files, what is recorded, how precisely HPCC's telemetry is
-# written, how lost packets are sent again (none is lost), and keys that ns-3 does not use.
+# written, how lost packets are retransmitted (none is lost), and keys that ns-3 does not use.
 _IDLE = (
     *("TOPOLOGY_FILE", "FLOW_FILE", "TRACE_FILE", "TRACE_OUTPUT_FILE", "FCT_OUTPUT_FILE"),
     *("PFC_OUTPUT_FILE", "QLEN_MON_FILE", "BW_MON_FILE", "RATE_MON_FILE", "CNP_MON_FILE"),
@@ -301,11 +328,11 @@ def read_ns3_config(path: Path) -> Ns3Config:
         key, *values = line.words
         comment = next((i for i, word in enumerate(values) if word.startswith("{")), len(values))
         if key in lines:
-            raise line.wrong(f"{key} is there twice", f"see {lines[key].where}")
+            raise line.error(f"{key} occurs twice", f"see {lines[key].where}", "duplicate")
         lines[key] = Line([key, *values[:comment]], line.where)
     if "CC_MODE" not in lines:
-        hint = "config.txt of HPCC's ns-3, or SimAI.conf"
-        raise DimsweepError("CC_MODE is missing", where=str(path), hint=hint)
+        hint = "give config.txt of HPCC's ns-3, or SimAI.conf"
+        raise DimsweepError("CC_MODE is missing", where=str(path), hint=hint, code="missing")
     packets: dict[str, Any] = {"transport": _transport(lines), **dict(_buffer_sizes(lines))}
     if "HAS_WIN" in lines:
         packets["window"] = bool(lines["HAS_WIN"].whole_number(1, "HAS_WIN", 0, 1))
@@ -317,13 +344,13 @@ def read_ns3_config(path: Path) -> Ns3Config:
 def _transport(lines: Mapping[str, Line]) -> Transport:
     mode = lines["CC_MODE"].whole_number(1, "CC_MODE", 0, 1 << 16)
     if mode == _PINT:
-        raise lines["CC_MODE"].wrong("HPCC-PINT is not simulated", "3: HPCC")
+        raise lines["CC_MODE"].error("HPCC-PINT is not simulated", "3 is HPCC", "unsupported")
     kind = _MODES.get(mode, "static")
     keys = {name: _value(key, lines[key]) for name, key in _KEYS[kind].items() if key in lines}
     try:
         return TRANSPORTS[kind](**keys)
     except DimsweepError as error:
-        raise lines[_KEYS[kind][error.where]].wrong(error.problem, error.hint) from None
+        raise lines[_KEYS[kind][error.where]].error(error.problem, error.hint, error.code) from None
 
 
 def _value(key: str, line: Line) -> float | int | bool:
@@ -356,7 +383,7 @@ def _marks(lines: Mapping[str, Line]) -> tuple[Mark, ...]:
             try:
                 marks.append(Mark(rate, low[rate] * _KB, high[rate] * _KB, most[rate]))
             except DimsweepError as error:
-                raise lines["KMIN_MAP"].wrong(f"{rate} bit/s: {error.problem}") from None
+                raise lines["KMIN_MAP"].error(f"{rate} bit/s: {error.problem}") from None
     return tuple(marks)
 
 
@@ -364,7 +391,7 @@ def _map(line: Line) -> dict[int, float]:
     """Return the values of a map ``N RATE VALUE RATE VALUE ...`` by rate (bits/s)."""
     n = line.whole_number(1, "the number of rates", 0, 1000)
     if len(line.words) != 2 + 2 * n:
-        raise line.wrong(f"{n} rates are promised, and {len(line.words) - 2} words follow")
+        raise line.error(f"{n} rates are promised, and {len(line.words) - 2} words follow")
     places = range(2, len(line.words), 2)
     return {
         line.whole_number(i, "a rate", 1, 10**15): line.number(i + 1, "a value", 1e9)

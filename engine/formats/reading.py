@@ -1,7 +1,7 @@
 """Read files of other tools: bytes, text, JSON and YAML checked by Pydantic, tables, and lines.
 
-Every reader of a format starts with one of these, so that all of them name the file and the place
-in it alike."""
+All readers of formats use these functions, so that their errors name file and place the same way.
+"""
 
 import codecs
 import csv
@@ -18,10 +18,10 @@ from typing import Any, NamedTuple, TypeVar
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from dimsweep.engine.errors import DimsweepError, accessing, format_yaml, suggest_names
+from dimsweep.engine.errors import Code, DimsweepError, accessing, format_yaml, suggest_names
 
 _GZIP = b"\x1f\x8b"
-_LARGEST = 1 << 32  # bytes of an inflated file, which is held in memory as a whole
+_LARGEST = 1 << 32  # bytes of an inflated file, which is kept in memory
 _PIECE = 1 << 20  # bytes inflated at a time
 _MARKS = {  # byte order marks, which Excel and PowerShell write, and the encoding that each means
     codecs.BOM_UTF8: "utf-8-sig",
@@ -53,13 +53,13 @@ def read_bytes(path: Path, what: str) -> bytes:
             return file.read()
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         message = f"the compressed {what} is damaged: {error}"
-        raise DimsweepError(message, where=str(path)) from error
+        raise DimsweepError(message, where=str(path), code="damaged") from error
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
         message = f"cannot read the {what}: {getattr(error, 'strerror', None) or error}"
-        raise DimsweepError(message, where=str(path)) from error
+        raise DimsweepError(message, where=str(path), code="inaccessible") from error
     except MemoryError:
-        message = f"there is not enough memory for the {what}"
-        raise DimsweepError(message, where=str(path)) from None
+        message = f"the {what} does not fit into memory"
+        raise DimsweepError(message, where=str(path), code="too-many") from None
 
 
 def _inflated(file: gzip.GzipFile, path: Path, what: str) -> bytes:
@@ -70,7 +70,7 @@ def _inflated(file: gzip.GzipFile, path: Path, what: str) -> bytes:
         n_bytes += len(piece)
         if n_bytes > _LARGEST:
             message = f"the compressed {what} inflates to more than {_LARGEST / (1 << 30):g} GiB"
-            raise DimsweepError(message, where=str(path))
+            raise DimsweepError(message, where=str(path), code="too-many")
     return b"".join(pieces)
 
 
@@ -108,7 +108,9 @@ def read_text(path: Path, what: str) -> str:
         return decode_text(content)
     except UnicodeDecodeError as error:
         message = f"cannot read the {what}: it is not text"
-        raise DimsweepError(message, where=str(path)) from error
+        raise DimsweepError(
+            message, where=str(path), hint="save it as UTF-8", code="bad-syntax"
+        ) from error
 
 
 def decode_text(content: bytes, errors: str = "strict") -> str:
@@ -121,7 +123,7 @@ def decode_text(content: bytes, errors: str = "strict") -> str:
 
 
 _T = TypeVar("_T")
-# What each kind of error of Pydantic's expects, and what would be right.
+# Expected value by Pydantic's kind of error, with an example.
 _EXPECTED = {
     "int_type": ("whole number", "such as 8, without a point or an exponent"),
     "int_from_float": ("whole number", "such as 8, without a point or an exponent"),
@@ -135,7 +137,7 @@ _EXPECTED = {
     "tuple_type": ("list", "such as [a, b]"),
     "dict_type": ("mapping", "such as {KEY: VALUE}"),
 }
-_MOST = 1e15  # up to it a number that is asked about is exact
+_MOST = 1e15  # numbers up to it are exact in a "did you mean" hint
 GIVE = "give it in a file, or as KEY=VALUE on the command line"
 _LIMITS = {
     "greater_than_equal": ("ge", "{} or more"),
@@ -144,7 +146,7 @@ _LIMITS = {
     "less_than": ("lt", "less than {}"),
 }
 
-# What Pydantic puts among the keys where a value may be of several types.
+# Pydantic adds these to the keys of a place whose value may have several types.
 _ALTERNATIVES = {"constrained-int", "constrained-float", "int", "float", "str", "bool"}
 
 
@@ -172,20 +174,20 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return _mapping(read_text(path, "file"), path, _load_yaml, "the file is not YAML")
 
 
-# Numbers that YAML 1.1 reads otherwise than people do: 010 is eight, and 1:30 is ninety.
-_SUSPECT = re.compile(r"!|\b0\d|\d:\d")  # no text without it needs a closer look
+# YAML 1.1 misreads these numbers: 010 is eight, and 1:30 is ninety.
+_SUSPECT = re.compile(r"!|\b0\d|\d:\d")  # texts without a match have no surprises
 _TRAPS = re.compile(r"[-+]?0[0-7_]+|[-+]?[1-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
 
 
 def refuse_surprises(text: str) -> None:
     """Raise :class:`yaml.YAMLError` for YAML whose values are not what they seem.
 
-    These are tags (``!!timestamp x``), over which PyYAML fails in undocumented ways, octal numbers,
-    and numbers to the base of sixty.
+    Refused are tags (``!!timestamp x``), which make PyYAML fail in undocumented ways, octal
+    numbers, and numbers to the base of sixty.
     """
     for event in yaml.parse(text, yaml.SafeLoader) if _SUSPECT.search(text) else ():
         if tag := getattr(event, "tag", None):
-            problem = f"the tag {tag!r}, and no tags are read"
+            problem = f"tags such as {tag!r} are not supported"
         elif (
             isinstance(event, yaml.ScalarEvent)
             and event.implicit[0]
@@ -204,20 +206,20 @@ def explain_yaml(error: Exception, file: object) -> DimsweepError:
     what, hint = problem or str(error).partition("\n")[0], ""
     where = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else str(file)
     if "'\\t'" in what:
-        what, hint = "a tab where a line begins", "indent with spaces"
+        what, hint = "a line begins with a tab", "indent with spaces"
     elif "found duplicate key" in what:
-        what, hint = f"the key {what.split()[-1]} is there twice", "leave one of the two out"
+        what, hint = f"the key {what.split()[-1]} occurs twice", "remove one of the two"
     elif "cannot start any token" in what:
         hint = "quote a text that begins with a sign"
     elif "could not find expected ':'" in what or "<block mapping start>" in what:
-        hint = "each line is KEY: VALUE, with a space after the colon, indented as those beside it"
+        hint = "each line is KEY: VALUE, with a space after the colon, indented as its neighbours"
     elif what.startswith("YAML reads"):
         hint = "write it without the zeros in front, or in quotes if it is a text"
     elif "another document" in what:
-        hint = "a file is one document; leave --- out"
+        hint = "a file holds one document; remove ---"
     elif isinstance(error, UnicodeDecodeError):
         hint = "save it as UTF-8"
-    return DimsweepError(f"it is not YAML: {what}", where=where, hint=hint)
+    return DimsweepError(f"it is not YAML: {what}", where=where, hint=hint, code="bad-syntax")
 
 
 def _load_yaml(text: str) -> object:
@@ -233,12 +235,19 @@ def _mapping(
     except yaml.YAMLError as error:
         raise explain_yaml(error, where) from error
     except ValueError as error:
-        raise DimsweepError(f"{otherwise}: {error}", where=str(where)) from error
+        raise DimsweepError(f"{otherwise}: {error}", where=str(where), code="bad-syntax") from error
     except RecursionError as error:
-        raise DimsweepError("the file is nested too deeply", where=str(where)) from error
+        raise DimsweepError(
+            "the file is nested too deeply", where=str(where), code="bad-syntax"
+        ) from error
     if not isinstance(content, dict):
         hint = "such as " + ('{"a": 1}' if parse is json.loads else "a: 1")
-        raise DimsweepError("the file holds no mapping of keys", where=str(where), hint=hint)
+        raise DimsweepError(
+            "the file is not a mapping of keys to values",
+            where=str(where),
+            hint=hint,
+            code="wrong-type",
+        )
     return content
 
 
@@ -271,14 +280,16 @@ def explained(error: ValidationError, missing: str = GIVE) -> DimsweepError:
     if isinstance(cause, ValueError) and cause.args and isinstance(cause.args[0], DimsweepError):
         found = cause.args[0]
         return found.with_prefix(place) if place else found
-    if kind == "value_error":  # of a validator, whose text says it all
+    if kind == "value_error":  # raised by a validator with a complete text
         return DimsweepError(str(cause), where=place)
     if kind == "missing":
         return DimsweepError("this key needs a value", where=place, hint=missing, code="missing")
     if kind in _EXPECTED:
         expected, such_as = _EXPECTED[kind]
         hint = _cure(expected, first["input"]) or such_as
-        return DimsweepError(f"{given} is no {expected}", where=place, hint=hint, code="wrong-type")
+        return DimsweepError(
+            f"{given} is not a {expected}", where=place, hint=hint, code="wrong-type"
+        )
     if kind in _LIMITS:
         name, words = _LIMITS[kind]
         limit = words.format(f"{first['ctx'][name]:.15g}")
@@ -346,18 +357,17 @@ def read_table(
     """
     text = read_text(file, "table")
     lines = ("\n" if line.startswith("#") else line for line in io.StringIO(text, newline=""))
-    with accessing(file, "it is no table", csv.Error):
-        said = csv.reader(lines, delimiter=delimiter_of(text), skipinitialspace=True, strict=True)
-        header = [name.strip() for name in next(filter(None, said), [])]
+    with accessing(file, "it is not a table", csv.Error):
+        reader = csv.reader(lines, delimiter=delimiter_of(text), skipinitialspace=True, strict=True)
+        header = [name.strip() for name in next(filter(None, reader), [])]
         header = [name.lower() for name in header] if columns else header
         _check(header, file, columns, more)
-        rows = ((f"{file}: line {said.line_num}", row) for row in said if row)
+        rows = ((f"{file}: line {reader.line_num}", row) for row in reader if row)
         return [(where, _row(header, row, where)) for where, row in rows]
 
 
 def delimiter_of(text: str) -> str:
-    """Return the sign between the columns of a table: the comma, semicolon or tab that its first
-    line has most of."""
+    """Return the separator of a table: the most frequent comma, semicolon or tab of its header."""
     return max(",;\t", key=first_line(text).count)
 
 
@@ -370,20 +380,26 @@ def _check(
     header: list[str], file: Path, columns: Collection[str], more: Collection[str] | None
 ) -> None:
     if missing := [name for name in columns if name not in header]:
-        what, hint = f"no column {', '.join(missing)}", f"its columns are {', '.join(columns)}"
-        raise DimsweepError(what, where=str(file), hint=hint)
+        problem, hint = f"missing column {', '.join(missing)}", f"required: {', '.join(columns)}"
+        raise DimsweepError(problem, where=str(file), hint=hint, code="missing")
     for name in header:
         if more is not None and name not in (known := [*columns, *more]):
             hint = suggest_names(name, known)
-            raise DimsweepError(f"unknown column {name!r}", where=str(file), hint=hint)
+            raise DimsweepError(
+                f"unknown column {name!r}", where=str(file), hint=hint, code="unknown-name"
+            )
         if name and header.count(name) > 1:
-            raise DimsweepError(f"the column {name} twice", where=str(file))
+            raise DimsweepError(
+                f"the column {name} occurs twice", where=str(file), code="duplicate"
+            )
 
 
 def _row(header: list[str], cells: list[str], where: str) -> Row:
     if len(cells) != len(header):
-        what = f"{len(cells)} cells below {len(header)} columns"
-        raise DimsweepError(what, where=where, hint="quote a cell with a comma")
+        problem = f"the row has {len(cells)} cells, the header {len(header)} columns"
+        raise DimsweepError(
+            problem, where=where, hint="quote cells that contain the separator", code="bad-syntax"
+        )
     return dict(zip(header, map(str.strip, cells), strict=True))
 
 
@@ -393,9 +409,9 @@ class Line(NamedTuple):
     words: list[str]
     where: str
 
-    def wrong(self, what: str, hint: str = "") -> DimsweepError:
+    def error(self, problem: str, hint: str = "", code: Code = "bad-syntax") -> DimsweepError:
         """Return an error at this line."""
-        return DimsweepError(what, where=self.where, hint=hint)
+        return DimsweepError(problem, where=self.where, hint=hint, code=code)
 
     def whole_number(self, place: int, name: str, least: int, most: int) -> int:
         """Return the whole number at a ``place`` of the line; ``name`` is its name in errors."""
@@ -410,7 +426,8 @@ class Line(NamedTuple):
         except ValueError:
             found = math.nan
         if not 0 <= found <= most:
-            raise self.wrong(f"{name} is {word[:40]!r}", f"a number from 0 to {most:g}")
+            problem = f"{name} is {word[:40]!r}"
+            raise self.error(problem, f"expected a number from 0 to {most:g}", "out-of-range")
         return found
 
 
@@ -428,6 +445,6 @@ def read_lines(path: Path, what: str, comment: str = "#") -> Iterator[Line]:
 def whole_number(word: str, name: str, where: str, least: int, most: int) -> int:
     """Return a decimal number from ``least`` to ``most``, or raise :class:`DimsweepError`."""
     if not (word.isascii() and word.isdigit() and len(word) <= 20 and least <= int(word) <= most):
-        hint = f"a whole number from {least:,} to {most:,}"
-        raise DimsweepError(f"{name} is {word[:40]!r}", where=where, hint=hint)
+        hint = f"expected a whole number from {least:,} to {most:,}"
+        raise DimsweepError(f"{name} is {word[:40]!r}", where=where, hint=hint, code="out-of-range")
     return int(word)

@@ -56,7 +56,7 @@ def lint_command(source: str, groups: str | None, repair: Path | None) -> int:
     """
     traces = find_traces(source, groups)
     scanned = scan_traces(traces.files)
-    findings = lint_job(scanned, traces.group_ranks(), alone=traces.alone)
+    findings = lint_job(scanned, traces.group_ranks(), is_single=traces.alone)
     for finding in findings[:_FINDINGS_SHOWN]:
         print(finding)
     if len(findings) > _FINDINGS_SHOWN:

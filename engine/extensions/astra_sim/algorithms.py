@@ -1,9 +1,9 @@
-"""ASTRA-sim's collectives: how chunks go through dimensions, and algorithms within one dimension.
+"""ASTRA-sim's collectives: routes of chunks through dimensions, and algorithms in one dimension.
 
 An algorithm runs on one NPU with packets, timers and messages.  A packet is inserted at the start
-(as many as may be in flight) and for every message that arrives.  It waits for the endpoint delay,
-then perhaps for a reduction, and then a message may be sent.  All divisions are of whole numbers,
-as there.
+(up to the number that may be in flight) and for every message that arrives.  It waits for the
+endpoint delay, then perhaps for a reduction, and then a message may be sent.  All divisions are of
+whole numbers, as in ASTRA-sim.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,13 +20,13 @@ ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL = CollectiveKind
 
 
 class Port(Protocol):
-    """What an algorithm needs of its NPU."""
+    """The interface of an NPU for an algorithm."""
 
     @property
     def rank(self) -> int: ...
 
     def wait(self, delay: int, call: Callable[[], None]) -> None:
-        """Call back in ``delay`` ns."""
+        """Call ``call`` after ``delay`` ns."""
 
     def exchange(
         self, target: int, source: int, n_bytes: int, received: Callable[[], None]
@@ -35,7 +35,7 @@ class Port(Protocol):
 
 
 class Trip(NamedTuple):
-    """How a packet goes: ``out`` of the NPU or into it, reduced there or not, and back or not."""
+    """The way of a packet: ``out`` of the NPU or into it, with or without reduction and return."""
 
     out: bool = False
     processed: bool = False
@@ -44,17 +44,16 @@ class Trip(NamedTuple):
 
 @dataclass(frozen=True)
 class Costs:
-    """``endpoint`` ns before every packet; ``reduction`` ns for as many bytes.  ``flat``: the
-    members are a communicator group."""
+    """The costs of a packet."""
 
-    endpoint: int
-    reduction: Callable[[int], int]
-    flat: bool
-    bus: Bus | None = None  # in the endpoint delay's place
+    endpoint: int  # ns before every packet
+    reduction: Callable[[int], int]  # ns by bytes
+    flat: bool  # the members are a communicator group
+    bus: Bus | None = None  # replaces the endpoint delay
 
 
 def cross(port: Port, costs: Costs, n_bytes: int, call: Callable[[], None], trip: Trip) -> None:
-    """Take a packet between NPU and memory, and reduce it if it is to be."""
+    """Move a packet between NPU and memory, and reduce it if required."""
 
     def reduce() -> None:
         port.wait(costs.reduction(n_bytes), call)
@@ -69,14 +68,14 @@ def cross(port: Port, costs: Costs, n_bytes: int, call: Callable[[], None], trip
 
 
 def final_size(kind: CollectiveKind, n_bytes: int, n: int) -> int:
-    """What is left of ``n_bytes`` after a phase among ``n``."""
+    """Return the bytes left of ``n_bytes`` after a phase among ``n``."""
     if kind == REDUCE_SCATTER:
         return n_bytes // n
     return n_bytes * n if kind == ALL_GATHER else n_bytes
 
 
 class Exchange:
-    """Ring, direct and halving-doubling: the same machine with other peers and sizes."""
+    """Ring, direct and halving-doubling: one machine with different peers and sizes."""
 
     def __init__(
         self,
@@ -107,9 +106,10 @@ class Exchange:
         elif algorithm == "halvingDoubling":
             if n & (n - 1):
                 raise DimsweepError(
-                    f"halvingDoubling among {n} NPUs, which is no power of two",
+                    f"halvingDoubling runs on {n} NPUs; the number must be a power of 2",
                     where=f"system.json: {key_of(kind)}",
-                    hint="direct or ring; dimsweep's own halving_doubling takes any number",
+                    hint="use direct or ring; dimsweep's halving_doubling supports any number",
+                    code="unsupported",
                 )
             levels = n.bit_length() - 1
             self._left = levels * (2 if kind == ALL_REDUCE else 1)
@@ -142,7 +142,7 @@ class Exchange:
         cross(self._port, self._costs, n_bytes, self._general, trip)
 
     def _next_packet(self) -> tuple[int, int, int]:
-        """Whom the next packet goes to, whom one comes from, and its size."""
+        """Return the target, the source and the size of the next packet."""
         ranks, n, me = self._ranks, self._n, self._me
         if self._algorithm == "ring":
             return ranks[(me + self._step) % n], ranks[(me - self._step) % n], self._message
@@ -157,7 +157,7 @@ class Exchange:
         return peer, peer, n_bytes
 
     def _advance(self) -> None:
-        """Halving-doubling: the next packet's distance and size."""
+        """Set the next packet's distance and size (halving-doubling)."""
         if self._kind == ALL_GATHER:
             self._offset //= 2
             self._message *= 2
@@ -203,7 +203,7 @@ class Exchange:
 
 
 class OneWayPort(Port, Protocol):
-    """A port that also sends without expecting anything, and the other way round."""
+    """A port that also sends or receives in one direction only."""
 
     def send(self, target: int, n_bytes: int) -> None: ...
 
@@ -211,7 +211,7 @@ class OneWayPort(Port, Protocol):
 
 
 class DoubleBinaryTree:
-    """All bytes up and down one of two in-order trees; whatever the kind, an all-reduce."""
+    """All bytes up and down one of two in-order trees: always an all-reduce."""
 
     def __init__(
         self,
@@ -235,7 +235,7 @@ class DoubleBinaryTree:
 
     def start(self) -> None:
         if not self._children:
-            self._cross(self._up, Trip(out=True))
+            self._cross(self._send_up, Trip(out=True))
         for child in self._children:
             self._port.receive(child, self._n_bytes, self._from_child)
 
@@ -251,9 +251,9 @@ class DoubleBinaryTree:
         if self._parent is None:
             self._down()
         else:
-            self._up()
+            self._send_up()
 
-    def _up(self) -> None:
+    def _send_up(self) -> None:
         assert self._parent is not None
         self._port.send(self._parent, self._n_bytes)
         self._port.receive(self._parent, self._n_bytes, self._from_parent)
@@ -274,7 +274,7 @@ class DoubleBinaryTree:
 
 
 def _tree_place(n: int, place: int) -> tuple[int | None, list[int]]:
-    """Parent and children in an in-order tree of 1..n-1 under the root 0; n is a power of two."""
+    """Return parent and children in an in-order tree of 1..n-1 under root 0; n is a power of 2."""
     if place == 0:
         return None, [n // 2]
     bit = place & -place
@@ -291,7 +291,7 @@ GREEDY = ("themis", "offlineGreedy", FLEX)
 
 
 class Greedy:
-    """Themis ("OfflineGreedy") and its Flex variant: loads that NPU 0 keeps for all."""
+    """Themis ("OfflineGreedy") and its Flex variant, with loads that NPU 0 keeps for all."""
 
     def __init__(self, clock: Clock, network: Network, *, flex: bool) -> None:
         self._clock, self._flex = clock, flex
@@ -301,7 +301,7 @@ class Greedy:
         self._known: dict[int, tuple[list[int], int]] = {}
 
     def new_collective(self, rank: int) -> None:
-        """Loads persist only within a tick, which only NPU 0's own collectives begin."""
+        """Reset the loads at a new tick, which only NPU 0's own collectives begin."""
         if rank == 0 and self._last != self._clock.now:
             self._last = self._clock.now
             self._loads = [(0.0, d) for d in range(len(self._sizes))]
@@ -309,7 +309,7 @@ class Greedy:
     def order(
         self, number: int, kind: CollectiveKind, involved: Sequence[int], whole: int, remaining: int
     ) -> tuple[list[int], int]:
-        """The dimensions in the order in which chunk ``number`` visits them, and its bytes."""
+        """Return the order of dimensions of chunk ``number``, and its bytes."""
         if number not in self._known:
             self._known[number] = self._schedule(kind, involved, whole, remaining)
         return self._known[number]
@@ -341,7 +341,7 @@ class Greedy:
     def _difference(
         self, gathers: bool, loads: list[tuple[float, int]], dims: Sequence[int]
     ) -> int:
-        """Bytes that would make up for the difference of the loads."""
+        """Return the bytes that would balance the loads."""
         by_dim = {d: load for load, d in loads}
         first = dims[0]
         last_load = loads[-1][0]
@@ -360,7 +360,7 @@ class Greedy:
         return bytes_
 
     def _added(self, kind: CollectiveKind, order: Sequence[int], size: int) -> list[float]:
-        """The load that a chunk of ``size`` bytes puts on each dimension; an all-to-all none."""
+        """Return the load of a chunk of ``size`` bytes on each dimension; 0 for all-to-alls."""
         added = [0.0] * len(self._sizes)
         if kind == ALL_TO_ALL:
             return added
@@ -388,7 +388,7 @@ class Phase(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """The phases of a chunk, and who takes part in each (in a custom one's place, its trace)."""
+    """The phases of a chunk, and the members of each (for a custom one, its trace)."""
 
     phases: tuple[Phase, ...]
     ranks: tuple[Sequence[Any], ...]
@@ -406,7 +406,7 @@ class Allocator:
         return frozenset(self._next.items())
 
     def take(self, dim: int, use: str) -> tuple[int, bool]:
-        """The next queue for ``use`` (any, first, last), and whether rings go clockwise in it."""
+        """Return the next queue for ``use`` (any, first, last), and whether rings go clockwise."""
         q = self._per_dim
         low, high = 0, q
         if q > 1 and use != "any":
@@ -433,7 +433,7 @@ class Planner:
 
     @property
     def state(self) -> State:
-        """What the next collective's chunks depend on, beside Themis' loads."""
+        """State that determines the next collective's chunks, without Themis' loads."""
         return self._queues.state, self._turn
 
     def chunks(self, kind: CollectiveKind, size: int, involved: Sequence[bool]) -> Iterator[Chunk]:
@@ -482,13 +482,13 @@ class Planner:
             yield from self._flat(kind, names[0] if len(names) == 1 else "ring", size, ranks)
 
     def custom_chunk(self, kind: CollectiveKind, trace: Sequence[Any]) -> Chunk:
-        """A custom collective's only chunk, whatever the size."""
+        """Return the only chunk of a custom collective of any size."""
         queue, clockwise = self._queues.take(0, "any")
         phase = Phase(-1, queue, kind, "custom", 0, self._network.n_npus, clockwise)
         return Chunk((phase,), (trace,))
 
     def _cut(self, kind: CollectiveKind, size: int) -> tuple[int, int]:
-        """Bytes of a chunk, and of all of them."""
+        """Return the bytes of a chunk, and of all chunks."""
         splits = self._system.splits
         chunk = size // splits
         if kind != ALL_GATHER and self._network.n_npus > chunk:
@@ -501,11 +501,14 @@ class Planner:
     def _algorithms(self, kind: CollectiveKind) -> tuple[str, ...]:
         names = self._system.algorithms[kind]
         if not names:
-            raise DimsweepError(f"no algorithm for {kind}", where=f"system.json: {key_of(kind)}")
+            raise DimsweepError(
+                f"no algorithm for {kind}", where=f"system.json: {key_of(kind)}", code="missing"
+            )
         if len(names) > len(self._network.sizes):
             raise DimsweepError(
                 f"{len(names)} algorithms for {len(self._network.sizes)} dimensions",
                 where=f"system.json: {key_of(kind)}",
+                code="mismatch",
             )
         return names
 

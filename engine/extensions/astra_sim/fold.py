@@ -1,10 +1,10 @@
-"""Ranks that do the same at the same time: one of each kind is simulated.
+"""Fold ranks that do the same at the same time: one rank of each kind is simulated.
 
-Colour refinement over what a rank sees: its trace, with groups and peers named by when they first
-appear in it; the colours of its groups' members, and of its lines in the dimensions, in ring order
-from its own place; its peers; and how far away all of these are.  When no colour splits any more,
-what a rank sends to a member of another colour arrives there just when the same message from one of
-its own kind arrives at that member's representative.
+Folding is a colour refinement over everything that a rank sees.  This is its trace, with groups and
+peers named by their first appearance; the colours of its groups' members, of its lines in the
+dimensions in ring order from its own place, and of its peers; and the distances of all of these.
+When no colour splits any more, a message to a member of another colour arrives exactly when the
+same message of an equal rank arrives at that member's representative.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -23,20 +23,17 @@ _SHARED_MEMORY = ("PER_NODE_MEMORY_EXPANSION", "MEMORY_POOL")
 
 @dataclass(frozen=True)
 class Folding:
-    """``kind[r]`` is the kind of rank r, ``first[k]`` the lowest rank of kind k.
+    """The kinds of equivalent ranks."""
 
-    ``group_names[r]`` maps a group's name in r's trace to one that is the same on all its members,
-    whichever ranks stand for them.
-    """
-
-    kind: tuple[int, ...]
-    first: tuple[int, ...]
+    kind: tuple[int, ...]  # of each rank
+    first: tuple[int, ...]  # lowest rank of each kind
+    # By rank: the common name of a group for all its members, by its name in the rank's trace.
     group_names: Mapping[int, Mapping[str, Hashable]]
 
 
 @dataclass(frozen=True)
 class _Uses:
-    """What a trace uses, in order of first appearance, and the rest of it."""
+    """The groups and peers of a trace, in order of first appearance, and the rest of it."""
 
     rest: Hashable
     groups: tuple[str, ...]
@@ -45,7 +42,7 @@ class _Uses:
 
 
 def fold(inputs: Inputs, traces: Sequence[Sequence[Node]], *, enabled: bool = True) -> Folding:
-    """The coarsest kinds, or one a rank when not ``enabled`` or not possible."""
+    """Return the coarsest kinds, or a kind for each rank if not ``enabled`` or not possible."""
     n = len(traces)
     shared = {id(trace): trace for trace in traces}
     numbers = _Numbers()
@@ -60,10 +57,13 @@ def fold(inputs: Inputs, traces: Sequence[Sequence[Node]], *, enabled: bool = Tr
 
 
 def _can_fold(inputs: Inputs, traces: Sequence[Sequence[Node]]) -> bool:
-    """Whatever ranks queue for together tells them apart.  So does Themis after the first
-    collective: its loads go back to nothing when NPU 0 begins one, and who is first depends on
-    the order of the NPUs within a tick.  So may smallest chunk first with several queues: chunks
-    that tie may change places on some NPUs, and then wait for one another for ever."""
+    """Return whether ranks can be equivalent.
+
+    Shared resources distinguish the ranks that queue for them.  Themis distinguishes ranks after
+    the first collective: NPU 0 resets the loads, and the order of NPUs within a tick decides who is
+    first. Smallest chunk first with several queues may deadlock, since equal chunks may swap places
+    on some NPUs.
+    """
     options = inputs.options
     if options.aware or inputs.custom:
         return False
@@ -84,7 +84,7 @@ def _uses_of(trace: Sequence[Node], numbers: "_Numbers") -> _Uses:
     peers: dict[int, int] = {}
     order: list[int] = []
     all_ranks = False
-    number = numbers.of(trace)
+    number = numbers.number_nodes(trace)
     for node in (trace[i] for i, n in enumerate(number) if n in numbers.naming):
         if node.type is NodeType.COMM_SEND:
             order.append(peers.setdefault(node.target, len(peers)))
@@ -99,9 +99,9 @@ def _uses_of(trace: Sequence[Node], numbers: "_Numbers") -> _Uses:
 
 
 class _Numbers:
-    """Numbers for nodes that are equal but for the names of groups and peers.
+    """Numbers of nodes that are equal except for the names of groups and peers.
 
-    Traces of a job share most of their nodes, so most are found by identity.
+    Most are found by identity, since traces of a job share most of their nodes.
     """
 
     def __init__(self) -> None:
@@ -109,7 +109,8 @@ class _Numbers:
         self._by_content: dict[Node, int] = {}
         self.naming: set[int] = set()  # those that name a group or a peer, or all ranks
 
-    def of(self, nodes: Sequence[Node]) -> list[int]:
+    def number_nodes(self, nodes: Sequence[Node]) -> list[int]:
+        """Return the number of each node."""
         known = self._by_identity
         for node in [node for node in nodes if id(node) not in known]:
             number = self._by_content.setdefault(_nameless(node), len(self._by_content))
@@ -133,7 +134,7 @@ def _refine(inputs: Inputs, uses: Sequence[_Uses]) -> tuple[int, ...]:
     number = dict(zip(contents, _numbered(list(contents.values())), strict=True))
     colour = tuple(number[id(use)] for use in uses)
     alike = max(colour) == 0 and not any(use.groups or use.peers for use in uses)
-    if alike and not _tells_places_apart(inputs):
+    if alike and not _depends_on_place(inputs):
         return colour
     sees = [_sight(inputs, use, rank) for rank, use in enumerate(uses)]
     while True:
@@ -146,13 +147,13 @@ def _refine(inputs: Inputs, uses: Sequence[_Uses]) -> tuple[int, ...]:
 
 
 def _numbered(things: Sequence[Hashable]) -> tuple[int, ...]:
-    """Equal things get equal numbers, in the order of their first appearance."""
+    """Number things by first appearance; equal things get equal numbers."""
     numbers: dict[Hashable, int] = {}
     return tuple(numbers.setdefault(thing, len(numbers)) for thing in things)
 
 
-def _tells_places_apart(inputs: Inputs) -> bool:
-    """Whether an algorithm treats members of one dimension differently."""
+def _depends_on_place(inputs: Inputs) -> bool:
+    """Return whether an algorithm treats members of one dimension differently."""
     return any(name == _TREE or name.startswith("one") for name in _algorithms(inputs))
 
 
@@ -164,43 +165,45 @@ _See = Callable[[Sequence[int]], Hashable]
 
 
 def _sight(inputs: Inputs, use: _Uses, rank: int) -> list[_See]:
-    """Functions from the ranks' colours to what ``rank`` sees of them."""
+    """Return functions from the ranks' colours to the colours that ``rank`` sees."""
     ways = ways_of(inputs.network)
     sees: list[_See] = []
     for name in use.groups:
         ranks = inputs.groups.get(name, ())
         if rank in ranks and len(ranks) < inputs.network.n_npus:
-            sees.append(_around(inputs, ways, ranks, rank))
+            sees.append(_ring_colours(inputs, ways, ranks, rank))
         elif ranks:
             sees += _lines(inputs, rank)
     if use.all_ranks:
         sees += _lines(inputs, rank)
     for peer in use.peers:
         if 0 <= peer < inputs.network.n_npus and peer != rank:
-            sees.append(_at(peer, ways(rank, peer)))
+            sees.append(_peer_colour(peer, ways(rank, peer)))
     return sees
 
 
-def _at(peer: int, way: tuple[float, float]) -> _See:
+def _peer_colour(peer: int, way: tuple[float, float]) -> _See:
     return lambda colour: (colour[peer], way)
 
 
 def _lines(inputs: Inputs, rank: int) -> list[_See]:
-    """The lines of a rank; all NPUs as one line where an algorithm says so."""
+    """Return the lines of a rank; all NPUs as one line if an algorithm requires it."""
     network = inputs.network
     ways = ways_of(network)
     if any(name.startswith("one") for name in _algorithms(inputs)):
-        return [_around(inputs, ways, range(network.n_npus), rank)]
+        return [_ring_colours(inputs, ways, range(network.n_npus), rank)]
     sizes = network.sizes
     return [
-        _around(inputs, ways, line(rank, sizes, dim), rank) for dim, n in enumerate(sizes) if n > 1
+        _ring_colours(inputs, ways, line(rank, sizes, dim), rank)
+        for dim, n in enumerate(sizes)
+        if n > 1
     ]
 
 
-def _around(
+def _ring_colours(
     inputs: Inputs, ways: Callable[[int, int], tuple[float, float]], ranks: Sequence[int], rank: int
 ) -> _See:
-    """Colours and distances of the others: in ring order, and in pairs as halving pairs them."""
+    """Return colours and distances of all others, in ring order and in pairs of halving."""
     n, me = len(ranks), ranks.index(rank)
     others = [ranks[(me + k) % n] for k in range(1, n)]
     names = _algorithms(inputs)
@@ -215,7 +218,7 @@ def _around(
 def _group_names(
     inputs: Inputs, uses: Sequence[_Uses], kind: Sequence[int], first: Sequence[int]
 ) -> dict[int, dict[str, Hashable]]:
-    """A group is known by the kinds of its members and by which of each one's groups it is."""
+    """Name each group by the kinds of its members, and its number among each member's groups."""
     once = {id(use): use for use in uses}
     slots = {key: {name: i for i, name in enumerate(use.groups)} for key, use in once.items()}
     names: dict[int, dict[str, Hashable]] = {}

@@ -17,20 +17,20 @@ Call = Callable[[], None]
 
 
 class Clock:
-    """ASTRA-sim's event queue: what is called at which time (ns)."""
+    """ASTRA-sim's event queue, with times in ns."""
 
     def __init__(self) -> None:
         self.now = 0
         self._heap: list[tuple[int, int, Call]] = []
         self._n = 0
 
-    def at(self, time: int, call: Call) -> None:
-        """Run ``call`` at ``time``, after all that was inserted for it before."""
+    def schedule(self, time: int, call: Call) -> None:
+        """Run ``call`` at ``time``, after all earlier calls for that time."""
         self._n += 1
         heapq.heappush(self._heap, (time, self._n, call))
 
     def run(self) -> None:
-        """Run until nothing is left to happen."""
+        """Run until the queue is empty."""
         while self._heap:
             self.now, _, call = heapq.heappop(self._heap)
             call()
@@ -48,12 +48,12 @@ class Timers:
         return self._clock.now
 
     def register(self, delay: int, call: Call) -> None:
-        """Run ``call`` in ``delay`` ns, with all else that this NPU does at that tick."""
+        """Run ``call`` in ``delay`` ns, with all other calls of this NPU at that tick."""
         tick = self._clock.now + delay
         calls = self._lists.get(tick)
         if calls is None:
             self._lists[tick] = [call]
-            self._clock.at(tick, lambda: self._walk(tick))
+            self._clock.schedule(tick, lambda: self._walk(tick))
         else:
             calls.append(call)
 
@@ -88,11 +88,11 @@ class Bus:
         self._npu, self._agent = _joined(model, model.per_byte, timers, inner)
 
     def send(self, n_bytes: int, done: Call) -> None:
-        """From the NPU to its memory agent."""
+        """Send from the NPU to its memory agent."""
         self._npu.request(_Packet(n_bytes, False, False, done))
 
     def receive(self, n_bytes: int, done: Call, *, processed: bool, back: bool) -> None:
-        """From the memory agent to the NPU, which may reduce it and send it back."""
+        """Send from the memory agent to the NPU, which may reduce the bytes and return them."""
         self._agent.request(_Packet(n_bytes, processed, back, done))
 
 
@@ -105,7 +105,7 @@ def _joined(
 
 
 class _End:
-    """One end of a bus; an NPU's has an ``inner`` bus behind it: its own end, and the memory's."""
+    """One end of a bus; behind an NPU's end is an ``inner`` bus to its memory."""
 
     other: "_End"
 
@@ -121,7 +121,7 @@ class _End:
         self._last, self._turns = 0, 0
 
     def request(self, packet: _Packet) -> None:
-        """Send a packet; what the NPU sends is first fetched from its memory."""
+        """Send a packet; packets of the NPU are first fetched from its memory."""
         self._through_inner(packet, lambda: self._queue(packet), from_memory=True)
 
     def _through_inner(
@@ -137,7 +137,7 @@ class _End:
         self._advance()
 
     def _advance(self) -> None:
-        """Send if there is something to, and it is this end's turn."""
+        """Send a waiting packet if it is this end's turn."""
         if self._state is not _State.FREE or not self._sends:
             return
         if self._turns > _TURNS and self.other._sends and self.other._turns <= _TURNS:
@@ -180,7 +180,7 @@ class _End:
         self._advance()
 
     def _pass_on(self, packet: _Packet) -> None:
-        """Return it, or be done with it."""
+        """Return the packet, or finish it."""
         if packet.back:
             packet.back = False
             self._through_inner(packet, lambda: self._queue(packet), back=True)
@@ -209,9 +209,9 @@ Arrived = Callable[[], None]
 
 
 class Unaware:
-    """No contention: hops * latency + bytes / bandwidth, rounded down once.
+    """A network without contention: hops * latency + bytes / bandwidth, rounded down once.
 
-    Only the first dimension in which two NPUs differ counts, whatever the others are.
+    Only the first dimension in which two NPUs differ counts.
     """
 
     def __init__(self, clock: Clock, network: Network) -> None:
@@ -220,11 +220,11 @@ class Unaware:
     def send(self, source: int, target: int, n_bytes: int, arrived: Arrived) -> None:
         """Deliver ``n_bytes``."""
         latency, bandwidth = self._ways(source, target)
-        self._clock.at(self._clock.now + int(latency + n_bytes / bandwidth), arrived)
+        self._clock.schedule(self._clock.now + int(latency + n_bytes / bandwidth), arrived)
 
 
 def ways(network: Network) -> Callable[[int, int], tuple[float, float]]:
-    """Latency (ns) and bandwidth (bytes/ns) between two NPUs, as a function that remembers."""
+    """Return a cached function: latency (ns) and bandwidth (bytes/ns) between two NPUs."""
     route, latency, bandwidth = routes(network), network.latency, network.bandwidth
 
     @cache
@@ -236,7 +236,7 @@ def ways(network: Network) -> Callable[[int, int], tuple[float, float]]:
 
 
 def routes(network: Network) -> Callable[[int, int], tuple[int, int]]:
-    """The dimension and the hops in it that a message between two NPUs pays for."""
+    """Return a function: the dimension and hops that a message between two NPUs uses."""
     dims = list(zip(network.blocks, network.sizes, strict=True))
 
     def route(source: int, target: int) -> tuple[int, int]:
@@ -245,14 +245,16 @@ def routes(network: Network) -> Callable[[int, int], tuple[int, int]]:
             source, target = source // size, target // size
             if a != b:
                 return d, block.message_path(size, (b - a) % size).hops
-        raise DimsweepError("a message from an NPU to itself", where="trace")
+        raise DimsweepError(
+            "the trace has a message from an NPU to itself", where="trace", code="invalid"
+        )
 
     return route
 
 
 @dataclass
 class _Line:
-    """A link: one message at a time, first in first out."""
+    """A link that serves one message at a time, first in, first out."""
 
     busy: bool = False
     queue: deque[tuple[int, Callable[[], None]]] = field(default_factory=deque)
@@ -264,9 +266,10 @@ class Aware:
     def __init__(self, clock: Clock, network: Network) -> None:
         if len(network.sizes) > 1:
             raise DimsweepError(
-                "the congestion-aware network has one dimension",
+                "the congestion-aware network supports one dimension only",
                 where="network.yml: topology",
-                hint="congestion=unaware, or dimsweep's own fidelity=message",
+                hint="use congestion=unaware, or dimsweep's fidelity=message",
+                code="unsupported",
             )
         self._clock = clock
         (block,), (size,) = network.blocks, network.sizes
@@ -294,5 +297,5 @@ class Aware:
             return
         n_bytes, there = line.queue.popleft()
         now, transfer = self._clock.now, n_bytes / self._bandwidth
-        self._clock.at(now + int(self._latency + transfer), there)
-        self._clock.at(now + int(transfer), lambda: self._serve(line))
+        self._clock.schedule(now + int(self._latency + transfer), there)
+        self._clock.schedule(now + int(transfer), lambda: self._serve(line))

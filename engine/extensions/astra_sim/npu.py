@@ -1,4 +1,4 @@
-"""ASTRA-sim's system layer on one NPU: its collectives, custom ones replayed, and its memory."""
+"""ASTRA-sim's system layer on one NPU: collectives, replayed custom collectives, and memory."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -25,12 +25,12 @@ from dimsweep.engine.kinds import CollectiveKind
 
 
 def replayed(node: Node) -> int:
-    """How long (ns) a recorded node takes; one without a duration takes a cycle, as there."""
+    """Return the ns of a recorded node; without a duration one cycle, as in ASTRA-sim."""
     return node.duration or 1
 
 
 class Replay:
-    """One rank's part of a custom collective; ``tag`` keeps its messages from those of others."""
+    """One rank's part of a custom collective; ``tag`` separates its messages from others."""
 
     def __init__(
         self, npu: "Npu", tag: object, nodes: Sequence[Node], *, done: Callable[[], None]
@@ -55,9 +55,10 @@ class Replay:
             npu.timers.register(replayed(node), ended)
         else:
             raise DimsweepError(
-                f"a node of type {node.type.name} in a custom collective",
+                f"a custom collective cannot contain a node of type {node.type.name}",
                 where=f"node {node.name!r}",
-                hint="sends, receives and computations are replayed",
+                hint="use sends, receives and computations only",
+                code="unsupported",
             )
 
     def _end(self, node: Node) -> None:
@@ -77,7 +78,7 @@ Call = Callable[[], None]
 
 
 def costs_of(inputs: Inputs, *, flat: bool) -> Costs:
-    """Of a phase; ``flat``: of a communicator group's."""
+    """Return the costs of a phase; ``flat`` means of a communicator group."""
     system = inputs.system
     bandwidth = system.local_memory_bandwidth
 
@@ -89,9 +90,9 @@ def costs_of(inputs: Inputs, *, flat: bool) -> Costs:
 
 
 class Wires:
-    """Sends meet receives of the same tag, source, target and size, in the order of both.
+    """Matching of sends and receives of one tag, source, target and size, in the order of both.
 
-    ``kind`` says which ranks are simulated by the same NPU: a message to one of them is theirs.
+    ``kind`` gives the NPU that simulates each rank: a message to one of its ranks goes to it.
     """
 
     def __init__(self, carrier: Aware | Unaware, kind: Sequence[int], *, rendezvous: bool) -> None:
@@ -100,7 +101,7 @@ class Wires:
         self._come: dict[tuple[object, ...], int] = defaultdict(int)
 
     def send(self, npu: "Npu", target: int, tag: object, n_bytes: int, sent: Call) -> None:
-        """``sent`` is called when the message has been delivered."""
+        """Send a message; ``sent`` is called when it is delivered."""
         inject = partial(self._inject, npu, target, tag, n_bytes, sent)
         if self._rendezvous:
             self._expect(npu, target, ("control", tag), _CONTROL_BYTES, inject)
@@ -108,7 +109,7 @@ class Wires:
             inject()
 
     def receive(self, npu: "Npu", source: int, tag: object, n_bytes: int, received: Call) -> None:
-        """``received`` is called when a message of ``n_bytes`` with the tag is there."""
+        """Receive a message; ``received`` is called when it has arrived."""
         expect = partial(self._expect, npu, source, tag, n_bytes, received)
         if self._rendezvous:
             self._inject(npu, source, ("control", tag), _CONTROL_BYTES, expect)
@@ -139,7 +140,7 @@ class Wires:
 
 @dataclass(eq=False)
 class Stream:
-    """A chunk under way."""
+    """A chunk in flight."""
 
     tag: object
     priority: int
@@ -155,7 +156,7 @@ class Stream:
 
     @property
     def n_left(self) -> int:
-        """Phases left, with the one it is at."""
+        """Number of phases left, including the current one."""
         return len(self.chunk.phases) - self.at
 
 
@@ -166,7 +167,7 @@ class _Queue:
 
 
 class Npu:
-    """An NPU: ``timers``, queues, and the collectives it takes part in."""
+    """An NPU with timers, queues, and its collectives."""
 
     def __init__(
         self,
@@ -262,8 +263,10 @@ class Npu:
             Exchange(port, costs, phase, ranks, done=done).start()
 
     def _end_phase(self, stream: Stream) -> None:
-        """In ASTRA-sim's order: finish the collective, leave the queue, join the next one, and only
-        then let others start."""
+        """End a phase in ASTRA-sim's order.
+
+        Finish the collective, leave the queue, join the next queue, and then let others start.
+        """
         old = self._queues[stream.phase.queue]
         number = stream.phase.queue
         last = stream.n_left == 1
@@ -281,12 +284,12 @@ class Npu:
 
 
 def largest(phase: Phase) -> int:
-    """Bytes before or after it."""
+    """Return the larger number of bytes, before or after a phase."""
     return max(phase.n_bytes, final_size(phase.kind, phase.n_bytes, phase.n))
 
 
 class _Port:
-    """What one phase sees of its NPU."""
+    """The view of one phase on its NPU."""
 
     def __init__(self, npu: Npu, tag: object) -> None:
         self.rank, self._npu, self._tag = npu.rank, npu, tag
@@ -313,18 +316,22 @@ PER_NPU = "PER_NPU_MEMORY_EXPANSION"
 
 
 def access_time(config: RemoteMemory, rank: int, n_bytes: int) -> int:
-    """ns of an access that waits for no other.  Raises :class:`DimsweepError` without a memory."""
+    """Return the ns of an access without contention.
+
+    Raises :class:`DimsweepError` without a memory.
+    """
     if config.kind == "NO_MEMORY_EXPANSION":
         raise DimsweepError(
-            f"rank {rank} uses remote memory, and there is none",
+            f"rank {rank} uses remote memory, but there is none",
             where="memory.json: memory-type",
-            hint="PER_NPU_MEMORY_EXPANSION, PER_NODE_MEMORY_EXPANSION or MEMORY_POOL",
+            hint="set PER_NPU_MEMORY_EXPANSION, PER_NODE_MEMORY_EXPANSION or MEMORY_POOL",
+            code="missing",
         )
     return int(config.latency + int(n_bytes / config.bandwidth))
 
 
 class Memory:
-    """Serves accesses; those to one place wait for one another."""
+    """A server of accesses; accesses to one place wait for one another."""
 
     def __init__(self, config: RemoteMemory) -> None:
         self._config = config
@@ -332,7 +339,7 @@ class Memory:
         self._waiting: dict[int, deque[tuple[Npu, int, Callable[[], None]]]] = defaultdict(deque)
 
     def access(self, npu: Npu, n_bytes: int, done: Callable[[], None]) -> None:
-        """Call ``done`` when ``n_bytes`` have been read or written."""
+        """Call ``done`` after an access to ``n_bytes``."""
         duration = access_time(self._config, npu.rank, n_bytes)
         if self._config.kind == PER_NPU:
             npu.timers.register(duration, done)

@@ -1,8 +1,8 @@
-"""What the duration of a phase among alike members is made of, whatever the network's speed.
+"""Decompose the duration of a phase among equivalent members, independently of the network's speed.
 
-In most phases all that an NPU waits for at a time ends at the same time: first the endpoint delays
-of all packets in flight, then perhaps their reductions, then their messages.  Such a phase takes
-the sum of these, and which they are does not depend on how long a message takes.
+In most phases all concurrent waits of an NPU end at the same time: first the endpoint delays of all
+packets in flight, then perhaps their reductions, then their messages.  Such a phase takes the sum
+of these, and the terms do not depend on the time of a message.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ Call = Callable[[], None]
 
 
 class Message(NamedTuple):
-    """A message, or several side by side, to peers as far away."""
+    """A message, or several concurrent ones, to peers at the same distance."""
 
     dim: int
     hops: int
@@ -39,7 +39,7 @@ class Message(NamedTuple):
 
 
 class Round(NamedTuple):
-    """A message (None: none), then the endpoint delay and the reduction before the next one, ns."""
+    """A message (or None), then the endpoint delay and the reduction before the next one, in ns."""
 
     message: Message | None
     delay: int
@@ -53,10 +53,10 @@ def recipe(
     costs: Costs,
     route: Callable[[int, int], tuple[int, int]],
 ) -> list[Round] | None:
-    """The rounds of ``phase`` among ``ranks``, as ``me`` sees it, one after another.
+    """Return the rounds of ``phase`` among ``ranks``, as rank ``me`` sees it.
 
-    None if some packets go ahead of others.  Raises :class:`DimsweepError` for an algorithm that so
-    many ranks cannot run.
+    None if some packets overtake others.  Raises :class:`DimsweepError` for an algorithm that
+    cannot run on this number of ranks.
     """
     port = _Steps(me, route)
     Exchange(port, costs, phase, ranks, done=port.end).start()
@@ -79,7 +79,7 @@ def recipe(
 
 @dataclass
 class _Steps:
-    """A port that gets what it sends, and lets everything that is under way end together."""
+    """A port that receives what it sends, and ends everything in flight together."""
 
     rank: int
     route: Callable[[int, int], tuple[int, int]]
@@ -112,11 +112,11 @@ PS = 1000  # of a nanosecond, ASTRA-sim's cycle
 
 
 class NotLoweredError(Exception):
-    """Why a run must be interpreted."""
+    """The reason why a run must be interpreted."""
 
 
 class Wanted(NamedTuple):
-    """A collective: over ``ranks``, the group of that ``group`` name, or over all ranks."""
+    """A collective over ``ranks`` with the group name ``group``, or over all ranks."""
 
     kind: CollectiveKind
     n_bytes: int
@@ -126,7 +126,7 @@ class Wanted(NamedTuple):
 
 
 class Form(NamedTuple):
-    """A row of FORM; ``listed_variants`` 0 stands for a collective without chunks."""
+    """A row of FORM; ``listed_variants`` is 0 for a collective without chunks."""
 
     chunks: int
     listed_start: int
@@ -135,11 +135,11 @@ class Form(NamedTuple):
 
 
 class Plans:
-    """The rows of LISTED, PHASE_STEPS and STEP, which plans share; ``kind``: of each rank."""
+    """The rows of LISTED, PHASE_STEPS and STEP, which plans share; ``kind`` is by rank."""
 
     def __init__(self, inputs: Inputs, kind: Sequence[int]) -> None:
         self._inputs = inputs
-        self._alike = cache(lambda ranks: len({kind[rank] for rank in ranks}) == 1)
+        self._are_equivalent = cache(lambda ranks: len({kind[rank] for rank in ranks}) == 1)
         self._route = routes(inputs.network)
         self._costs = {flat: costs_of(inputs, flat=flat) for flat in (False, True)}
         self._known: dict[tuple[object, ...], tuple[int, int]] = {}
@@ -148,10 +148,10 @@ class Plans:
         self.steps: list[tuple[int, int, int, float, float, int]] = []
 
     def collectives(self, rank: int, wanted: Sequence[Wanted], n: int) -> dict[Wanted, Form]:
-        """The forms of what ``rank`` wants, ``n`` times in all.
+        """Return the forms of the ``wanted`` collectives of ``rank``, ``n`` in all.
 
-        Raises :class:`NotLoweredError` where a collective's phases depend on those before it or
-        need single messages, and :class:`DimsweepError` when one cannot be run.
+        Raises :class:`NotLoweredError` if a collective's phases depend on earlier ones or need
+        single messages, and :class:`DimsweepError` if one cannot run.
         """
         forms = {}
         for want in wanted:
@@ -167,7 +167,7 @@ class Plans:
         return forms
 
     def send(self, rank: int, peer: int, n_bytes: int) -> Form:
-        """The form of a message, which holds its operator's stream."""
+        """Return the form of a message, which holds its operator's stream."""
         message = Message(*self._route(rank, peer), n_bytes)
         start = len(self.listed)
         key = ("send", message)
@@ -197,8 +197,8 @@ class Plans:
     def _phase(
         self, rank: int, phase: Phase, ranks: Sequence[int], *, flat: bool
     ) -> tuple[int, int]:
-        """The dimension of a phase, and the number of its steps among all PHASE_STEPS."""
-        if phase.algorithm == "doubleBinaryTree" or not self._alike(ranks):
+        """Return the dimension of a phase, and the number of its steps among all PHASE_STEPS."""
+        if phase.algorithm == "doubleBinaryTree" or not self._are_equivalent(ranks):
             raise NotLoweredError("members of a collective are not alike")
         # The dimension and the queue do not matter, the members do.
         key = (phase.kind, phase.algorithm, phase.n_bytes, phase.clockwise, flat, ranks, rank)
@@ -228,7 +228,7 @@ class Plans:
 
 
 def _planner_of(inputs: Inputs, rank: int) -> Planner:
-    """Of a rank whose collectives no other rank's loads change."""
+    """Return the planner of a rank whose collectives do not depend on other ranks' loads."""
     greedy = Greedy(Clock(), inputs.network, flex=inputs.system.inter_dimension == FLEX)
     queues = inputs.options.queues_per_dim
     return Planner(rank, inputs.system, inputs.network, queues, greedy)

@@ -1,8 +1,8 @@
 """A run of ASTRA-sim's simulation: its traces, lowered once as a program of the phase kernel.
 
-An NPU has three streams, which run one node at a time each, the ready one with the lowest id first:
-the GPU, communication, and the CPU.  A collective's chunks go through the queues of a class's
-ports; a message holds the communication stream.  What ends at one tick ends one by one.
+An NPU has three streams: the GPU, communication, and the CPU.  Each runs one node at a time, of the
+ready ones that with the lowest id.  A collective's chunks go through the queues of a class's ports;
+a message holds the communication stream.  Ends at one tick are handled one by one.
 """
 
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ class Row(NamedTuple):
 
 
 class Match(NamedTuple):
-    """What a send and its receive have in common."""
+    """The common properties of a send and its receive."""
 
     tag: int
     source: int  # classes
@@ -73,10 +73,10 @@ class Match(NamedTuple):
 def lower_structure(
     inputs: Inputs, traces: Sequence[Sequence[Node]], folding: Folding
 ) -> tuple[p.Structure, tuple[Row, ...]]:
-    """Lower one trace of each kind of ranks, a class each.
+    """Lower one trace of each kind of ranks, as a class each.
 
-    Raises :class:`NotLoweredError` for what the kernel does not do: it must be interpreted, and so
-    must what makes no sense, which is told when it is met.
+    Raises :class:`NotLoweredError` for features that the kernel lacks, and for faulty traces, which
+    the interpreter reports.
     """
     _check(inputs)
     try:
@@ -105,7 +105,7 @@ def _check(inputs: Inputs) -> None:
 
 
 def empty_structure(inputs: Inputs, folding: Folding) -> p.Structure:
-    """A structure of these classes without any nodes."""
+    """Return a structure of these classes without nodes."""
     return p.Structure(
         _shape(inputs, folding, 1),
         *(np.zeros(0, dtype) for dtype in (p.NODE, np.uint32, p.FLOW, p.MEMBER, p.FORM)),
@@ -166,7 +166,7 @@ class _Lowering:
     def _collectives(
         self, rank: int, nodes: Sequence[Node], times: Sequence[int | None]
     ) -> dict[Wanted, Form]:
-        """The forms of the rank's collectives."""
+        """Return the forms of the rank's collectives."""
         collectives = [
             node
             for node, time in zip(nodes, times, strict=True)
@@ -196,7 +196,7 @@ class _Lowering:
         stream: int,
         forms: dict[Wanted, Form],
     ) -> tuple[p.NodeKind, int, int]:
-        """Kind, duration (ns) and flow."""
+        """Return kind, duration (ns) and flow."""
         if time == AT_ONCE:
             raise NotLoweredError("nodes that end as soon as they are issued")
         if time is not None:
@@ -237,9 +237,9 @@ class _Lowering:
         return len(self._flow_node) - 1
 
     def _matched(self) -> list[int]:
-        """The receive of each flow: the k-th with what the k-th send has in common with it.
+        """Return the receive of each flow: the k-th send matches the k-th equal receive.
 
-        Raises :class:`NotLoweredError` unless the ranks are sure to issue them in this order.
+        Raises :class:`NotLoweredError` unless ranks are certain to issue them in this order.
         """
         receiver = [p.NO_NODE] * len(self._flow_node)
         for match, sends in self._sends.items():
@@ -256,7 +256,7 @@ class _Lowering:
         return receiver
 
     def _in_order(self, nodes: Sequence[int]) -> bool:
-        """Whether each of these waits for the one before it, at least through others."""
+        """Return whether each node waits for the one before, perhaps indirectly."""
         return all(self._waits_for(b, a) for a, b in pairwise(nodes))
 
     def _waits_for(self, node: int, before: int) -> bool:
@@ -367,22 +367,19 @@ class _Lowering:
 
 @dataclass(frozen=True)
 class Program:
-    """Inputs and traces, folded and, where the phase kernel can run them, lowered.
-
-    ``interpreted`` says why it cannot, or nothing.
-    """
+    """Inputs and traces, folded and, if the phase kernel can run them, lowered."""
 
     inputs: Inputs
     traces: Sequence[Sequence[Node]]
     folding: Folding
     phases: p.Program | None
     rows: tuple[Row, ...]
-    interpreted: str
+    interpreted: str  # why the phase kernel cannot run it; "" if it can
 
     def run(self) -> Cycles:
-        """Simulate, with the same answer as that of :func:`interpret`, which it falls back to.
+        """Simulate; falls back to :func:`interpret`, with the same result.
 
-        Raises :class:`DimsweepError` when ranks wait for one another for ever, naming them.
+        Raises :class:`DimsweepError` naming ranks that wait for one another for ever.
         """
         if self.phases is not None:
             run = try_one(self.phases)
@@ -407,7 +404,7 @@ class Program:
 
 
 def _covered(spans: list[tuple[int, int]]) -> int:
-    """How much of the time some of the spans cover."""
+    """Return the length of the union of spans."""
     total, until = 0, 0
     for start, end in sorted(spans):
         total += max(0, end - max(start, until))
@@ -418,7 +415,7 @@ def _covered(spans: list[tuple[int, int]]) -> int:
 def program_on(
     cluster: Cluster, structure: p.Structure, folding: Folding, rows: Sequence[Row]
 ) -> p.Program:
-    """The program of the phase kernel."""
+    """Return the program of the phase kernel."""
     names = p.Names(
         node=tuple(row.node.name for row in rows),
         stream=("communication", "cpu"),
@@ -444,7 +441,9 @@ def lower(inputs: Inputs, traces: Sequence[Sequence[Node]], *, folded: bool = Tr
     network = inputs.network
     if len(traces) != network.n_npus:
         raise DimsweepError(
-            f"{len(traces)} traces for {network.n_npus} NPUs", where="workload-configuration"
+            f"{len(traces)} traces for {network.n_npus} NPUs",
+            where="workload-configuration",
+            code="mismatch",
         )
     folding = fold(inputs, traces, enabled=folded)
     try:
@@ -467,7 +466,7 @@ def simulate(inputs: Inputs, traces: Sequence[Sequence[Node]], *, folded: bool =
 
 @dataclass(frozen=True)
 class _Interpreter:
-    """Answers one point at a time, by single NPUs and messages where that is needed."""
+    """A runner of single points that simulates single NPUs and messages where needed."""
 
     inputs: Inputs
     traces: Sequence[Sequence[Node]]
@@ -492,21 +491,26 @@ class _Interpreter:
 def lower_for_sweep(
     inputs: Inputs, traces: Sequence[Sequence[Node]], cluster: Cluster
 ) -> p.Program:
-    """The program of ASTRA-sim's ``inputs`` and ``traces``, one a rank, on ``cluster``.
+    """Return the program of ASTRA-sim's ``inputs`` and ``traces``, one a rank, on ``cluster``.
 
-    Bandwidth is an NPU's in a dimension, all its links there together, in bytes/s; a link in
+    Bandwidth is that of all links of an NPU in a dimension together, in bytes/s; a link in
     ``network.yml`` has that divided by the number of links.  A run takes ASTRA-sim's cycles, of
-    1,000 ps each.  Points that the phase kernel leaves open, and runs that it cannot do at all, are
-    answered one by one by the simulation of single NPUs and messages, with the same cycles.
-    Raises :class:`DimsweepError` unless cluster and traces are as large as the network.
+    1,000 ps each.  Runs and points that the phase kernel cannot simulate are simulated one by one
+    by single NPUs and messages, with the same cycles.
+
+    Raises :class:`DimsweepError` unless cluster and traces have the size of the network.
     """
     network, sizes = inputs.network, cluster.topology.sizes
     if sizes != network.sizes:
         raise DimsweepError(
-            f"a topology of {sizes} for a network.yml of {network.sizes}", where="topology"
+            f"the topology has sizes {sizes}, but network.yml has {network.sizes}",
+            where="topology",
+            code="mismatch",
         )
     if len(traces) != network.n_npus:
-        raise DimsweepError(f"{len(traces)} traces for {network.n_npus} NPUs", where="traces")
+        raise DimsweepError(
+            f"{len(traces)} traces for {network.n_npus} NPUs", where="traces", code="mismatch"
+        )
     folding = fold(_anywhere(inputs), traces)
     rows: tuple[Row, ...] = ()
     structure = empty_structure(inputs, folding)
@@ -518,7 +522,7 @@ def lower_for_sweep(
 
 
 def _anywhere(inputs: Inputs) -> Inputs:
-    """With a network on which only such ranks are alike as are so at all bandwidths."""
+    """Return inputs with a network on which only ranks equivalent at all bandwidths are so."""
     network, n = inputs.network, len(inputs.network.sizes)
     different = replace(
         network,

@@ -52,7 +52,7 @@ MESSAGE, DELAY, REDUCTION, NO_WAIT = range(4)
 
 
 class Notes(NamedTuple):
-    """What is noted of the events of a run."""
+    """Notes on the events of a run."""
 
     serial: Longs  # of each slot of a place: how many phases started before the one that it serves
     marked: Longs  # of each class: when something that had begun before ended last
@@ -61,7 +61,7 @@ class Notes(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """Waits of one thing, backwards; the next one to look at is part ``part`` of step ``step``."""
+    """Waits of one activity, backwards; the next one is part ``part`` of step ``step``."""
 
     phase: int  # in PhaseTimes.phases, or NONE for one wait of ``single`` ps
     step: int
@@ -72,23 +72,22 @@ class Chain(NamedTuple):
 
 @kernel
 def first_to_end(sim: Sim, cls: int, now: int) -> int:
-    """The slot of the class in which something ends first at ``now``; UNKNOWN where that cannot be
-    told."""
+    """Return the slot of the class that ends first at ``now``; UNKNOWN if undecidable."""
     best, slots = long(NONE), slots_of(sim, cls)
     for slot in range(slots[0], slots[1]):
         if sim.st.due[slot] == now:
-            best = _first(sim, cls, best, slot)
+            best = _earlier_phase(sim, cls, best, slot)
     return best
 
 
 @inlined
 def is_stream(sim: Sim, cls: int, slot: int) -> bool:
-    """Whether a slot of the class is that of a timed stream, not of a place at a port."""
+    """Return whether a slot of the class is a timed stream, not a place at a port."""
     return slot - slots_of(sim, cls)[0] < sim.s.shape.n_timed
 
 
 @kernel
-def _first(sim: Sim, cls: int, one: int, other: int) -> int:
+def _earlier_phase(sim: Sim, cls: int, one: int, other: int) -> int:
     if one < 0:
         return other if one == NONE else UNKNOWN
     a, b = _chain(sim, cls, one), _chain(sim, cls, other)
@@ -108,8 +107,11 @@ def _first(sim: Sim, cls: int, one: int, other: int) -> int:
 
 @kernel
 def _started_first(sim: Sim, cls: int, one: int, other: int) -> int:
-    """Which of two phases started first; UNKNOWN for computations and messages, and where a
-    collective began as another one ended, which holds its last place until the next has begun."""
+    """Return which of two phases started first.
+
+    UNKNOWN for computations and messages, and for a collective that began when another one ended,
+    which keeps its last place until the next has begun.
+    """
     if is_stream(sim, cls, one) or is_stream(sim, cls, other):
         return UNKNOWN
     st, serial = sim.st, sim.own.serial
@@ -146,7 +148,7 @@ def _chain_of_phase(sim: Sim, at: int) -> Chain:
 
 @kernel
 def _last_wait(sim: Sim, chain: Chain) -> tuple[int, float, Chain]:
-    """The last wait of the chain: its kind and picoseconds, and the chain before it."""
+    """Return the last wait of the chain, its kind and picoseconds, and the chain before it."""
     if chain.phase < 0:
         if chain.left == 0:
             return NO_WAIT, 0.0, chain
@@ -182,7 +184,7 @@ _TIED = -1
 
 @inlined
 def _message_time(sim: Sim, steps: Any, step: Any, held: float, d: int) -> float:
-    """One rounding of it all, and the link's own bandwidth: to the same bit."""
+    """Return the time of a message, rounded once, bit by bit as on the link itself."""
     ticks = PICOSECONDS / PS
     link = sim.times.bandwidth[d] / np.rint(1.0 / steps.share)
     hops = float(step.hops) * sim.times.latency[d]
@@ -203,7 +205,7 @@ def _begin(sim: Sim) -> None:
 
 @inlined
 def _send_off(sim: Sim, node: int, f: int, now: int) -> None:
-    """A message that holds its operator's stream is timed there."""
+    """Time a message on its operator's stream, which it holds."""
     chunk = sim.st.chunks[sim.s.flows[f].chunk_start]
     phase = sim.times.phases[chunk.first]
     if phase.port != NONE:
@@ -216,7 +218,7 @@ def _send_off(sim: Sim, node: int, f: int, now: int) -> None:
 
 @inlined
 def _expect(sim: Sim, node: int, send: int, now: int) -> None:
-    """Which comes first, the message of another class or its receive, is not known."""
+    """Mark a tie: the order of another class's message and its receive is unknown."""
     if sim.st.nodes[send].end == now and sim.s.nodes[send].cls != sim.s.nodes[node].cls:
         sim.own.tied[0] = True
 
@@ -235,9 +237,9 @@ def _in_turn(sim: Sim, cls: int, now: int) -> bool:
 
 @kernel
 def _end_due(sim: Sim, cls: int, last: int, now: int) -> int:
-    """What ends first of all in the class that ends at this instant.
+    """Return the first of all ends in the class at this instant.
 
-    A receive whose message has come already ends after all else; it is among ``ending``.
+    A receive whose message has already arrived ends last; it is among ``ending``.
     """
     st, notes = sim.st, sim.own
     if st.ending.filled[0] > 0:
@@ -258,7 +260,7 @@ def _end_due(sim: Sim, cls: int, last: int, now: int) -> int:
 
 @inlined
 def _end_on_stream(sim: Sim, cls: int, slot: int, now: int) -> None:
-    """What a timed stream runs ends: a node, or a message."""
+    """End the node or message of a timed stream."""
     sim.st.due[slot] = NEVER
     node = sim.st.streams[stream_of(sim, cls, slot)].node
     f = sim.s.nodes[node].flow
@@ -271,7 +273,7 @@ def _end_on_stream(sim: Sim, cls: int, slot: int, now: int) -> None:
 
 @inlined
 def _check_receiver(sim: Sim, f: int, now: int) -> None:
-    """A message that comes to another class just when something else happens there is a tie."""
+    """Mark a tie if a message arrives at another class together with another event there."""
     s, st, notes, receiver = sim.s, sim.st, sim.own, sim.s.flows[f].receiver
     if receiver == NONE or st.nodes[receiver].state != RUNNING:
         return

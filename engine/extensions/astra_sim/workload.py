@@ -1,4 +1,4 @@
-"""Ranks: what each issues when, interpreted node by node, and the cycles that a run takes."""
+"""Interpret ranks node by node, and return the cycles of a run."""
 
 import bisect
 from collections.abc import Sequence
@@ -19,52 +19,54 @@ from dimsweep.engine.kinds import CollectiveKind
 
 
 class Times(NamedTuple):
-    """Of a rank, ns: when it finished, how long its GPU computed, how long it communicated, and
-    what ASTRA-sim does not call exposed."""
+    """The times of a rank in ns."""
 
-    finished: int
-    gpu: int
+    finished: int  # end of the rank
+    gpu: int  # computations of its GPU
     communication: int
-    hidden: int
+    hidden: int  # time that ASTRA-sim does not call exposed
 
 
 @dataclass(frozen=True)
 class Cycles:
-    """``kind[r]`` is the kind of rank r, and one rank of each kind was simulated."""
+    """The cycles of a run in which one rank of each kind was simulated."""
 
-    kind: tuple[int, ...]
+    kind: tuple[int, ...]  # of each rank
     of_kind: tuple[Times, ...]
     compiled: bool  # phase by phase in the compiled kernel, or message by message in Python
 
     @property
     def n_kinds(self) -> int:
-        """How many kinds of ranks there are."""
+        """Number of kinds of ranks."""
         return len(self.of_kind)
 
     @cached_property
     def cycles(self) -> tuple[int, ...]:
-        """When each rank finished (ns)."""
+        """End of each rank in ns."""
         return tuple(self.of_kind[kind].finished for kind in self.kind)
 
     @cached_property
     def exposed(self) -> tuple[int, ...]:
-        """Of each rank, what ASTRA-sim calls exposed: that minus what its GPU computed, or, where
-        nodes are only replayed, minus all that the CPU did not do."""
+        """Time of each rank that ASTRA-sim calls exposed.
+
+        It is the end minus the time of the GPU's computations, or, for replayed nodes, minus the
+        time of all nodes that are not the CPU's.
+        """
         return tuple(self.of_kind[k].finished - self.of_kind[k].hidden for k in self.kind)
 
     @cached_property
     def gpu(self) -> tuple[int, ...]:
-        """ns in which each rank's GPU computed."""
+        """Time of each rank's GPU computations in ns."""
         return tuple(self.of_kind[kind].gpu for kind in self.kind)
 
     @cached_property
     def communication(self) -> tuple[int, ...]:
-        """ns in which each rank communicated anything."""
+        """Time of each rank's communication in ns."""
         return tuple(self.of_kind[kind].communication for kind in self.kind)
 
     @property
-    def how(self) -> str:
-        """What was simulated."""
+    def method(self) -> str:
+        """Method of the simulation, in words."""
         ranks = "one rank of each kind" if self.n_kinds < len(self.kind) else "every rank"
         return f"{ranks}, {'phase by phase, compiled' if self.compiled else 'message by message'}"
 
@@ -73,10 +75,10 @@ AT_ONCE = -1
 
 
 def own_time(node: Node, system: System) -> int | None:
-    """How long (ns) a node takes whatever the others do, or AT_ONCE if it ends when it is issued;
-    nothing if that depends on the network or the memory.
+    """Return the ns of a node without regard to others, or AT_ONCE if it ends when it is issued.
 
-    Raises :class:`DimsweepError` for a roofline that is not given.
+    None if the time depends on the network or the memory.  Raises :class:`DimsweepError` for a
+    missing roofline.
     """
     if system.replay_only:
         return replayed(node)
@@ -99,6 +101,7 @@ def _compute_time(node: Node, system: System) -> int:
             "the roofline needs a peak and a memory bandwidth",
             where="system.json: peak-perf, local-mem-bw",
             hint="give both, or roofline-enabled: 0",
+            code="missing",
         )
     if node.ops == 0:  # where ASTRA-sim divides nothing by nothing
         return int(node.tensor / system.local_memory_bandwidth * 1e9)
@@ -108,52 +111,61 @@ def _compute_time(node: Node, system: System) -> int:
 
 
 def check_peer(node: Node, rank: int, peer: int, n: int) -> None:
-    """Raises :class:`DimsweepError` unless ``peer`` is another one of ``n`` ranks and the message
-    has all attributes."""
+    """Raise :class:`DimsweepError` unless ``peer`` is another one of ``n`` ranks.
+
+    Also raised for a message without a needed attribute.
+    """
     check_complete(node, f"rank {rank}, node {node.name!r}")
     if peer == rank or not 0 <= peer < n:
         raise DimsweepError(
-            f"a message to or from rank {peer}, of {n}",
+            f"rank {peer} cannot be the peer of a message among {n} ranks",
             where=f"rank {rank}, node {node.name!r}",
-            hint="another rank, from 0",
+            hint=f"name another rank from 0 to {n - 1}",
+            code="out-of-range",
         )
 
 
 def kind_of(node: Node, rank: int) -> CollectiveKind:
-    """The kind of a collective.  Raises :class:`DimsweepError` for one that is not simulated, or
-    lacks an attribute."""
+    """Return the kind of a collective.
+
+    Raises :class:`DimsweepError` for one that is not simulated, or lacks an attribute.
+    """
     check_complete(node, f"rank {rank}, node {node.name!r}")
     kind = KINDS.get(node.collective)
     if kind is None:
         raise DimsweepError(
             f"a collective of type {node.collective} is not simulated",
             where=f"rank {rank}, node {node.name!r}",
+            code="unsupported",
         )
     return kind
 
 
 def members_of(node: Node, rank: int, inputs: Inputs) -> Sequence[int] | None:
-    """The members of a collective's group; nothing if these are all ranks.
+    """Return the members of a collective's group; None for all ranks.
 
-    Raises :class:`DimsweepError` if there is no such group, or ``rank`` does not belong to it.
+    Raises :class:`DimsweepError` for an unknown group, or one without ``rank``.
     """
     if node.group in ("", "0"):
         return None
     where = f"rank {rank}, node {node.name!r}"
     if node.group not in inputs.groups:
         raise DimsweepError(
-            f"there is no communicator group {node.group!r}",
+            f"unknown communicator group {node.group!r}",
             where=where,
             hint="give it in the comm-group-configuration",
+            code="unknown-name",
         )
     ranks = inputs.groups[node.group]
     if rank not in ranks:
-        raise DimsweepError(f"rank {rank} is no member of the group {node.group!r}", where=where)
+        raise DimsweepError(
+            f"rank {rank} is not a member of the group {node.group!r}", where=where, code="mismatch"
+        )
     return None if len(ranks) == inputs.network.n_npus else ranks
 
 
 class Rank:
-    """One rank's trace being worked off."""
+    """The progress of one rank through its trace."""
 
     def __init__(self, npu: Npu, nodes: Sequence[Node], inputs: Inputs, memory: Memory) -> None:
         self.npu, self._inputs, self._memory = npu, inputs, memory
@@ -174,7 +186,7 @@ class Rank:
         self._communicating, self._since = 0, 0
 
     def fire(self) -> None:
-        """Issue what can be issued."""
+        """Issue all nodes that can be issued."""
         while True:
             taken = self._pass()
             # ASTRA-sim would wait for a completion that never comes.
@@ -184,7 +196,7 @@ class Rank:
             self.finished = self.npu.timers.now
 
     def waiting(self) -> list[str]:
-        """Nodes that never ran, for a message: those that run, else those that are ready."""
+        """Describe unfinished nodes for a message: the running ones, else the ready ones."""
         return [self._nodes[i].name for i in self._running or self._ready]
 
     def _pass(self) -> int:
@@ -263,18 +275,21 @@ class Rank:
 
 
 def is_gpu(node: Node) -> bool:
-    """Whether the GPU computes."""
+    """Return whether the GPU computes."""
     return node.type is NodeType.COMP and not node.on_cpu
 
 
 def is_hidden(node: Node, system: System) -> bool:
-    """Whether ASTRA-sim counts the node's time as the GPU's: it does so for whatever it replays,
-    communication too, unless the CPU does it.  A broadcast is replayed, but not by that rule."""
+    """Return whether ASTRA-sim counts the node's time as the GPU's.
+
+    It does so for all replayed nodes, even communication, except those of the CPU.  A broadcast is
+    replayed, but not by that rule.
+    """
     return not node.on_cpu and (system.replay_only or node.type is NodeType.COMP)
 
 
 def slot_of(node: Node) -> str:
-    """The hardware that a node occupies; a receive needs none."""
+    """Return the hardware that a node occupies; a receive needs none."""
     if node.type is NodeType.COMM_RECV:
         return ""
     if node.on_cpu:
@@ -326,4 +341,5 @@ def _deadlock(stuck: Sequence[Rank], n: int) -> DimsweepError:
         where="workload-configuration",
         hint="an NPU runs one collective, send or memory access at a time; do all members of a "
         "group issue their collectives in the same order?",
+        code="stalled",
     )

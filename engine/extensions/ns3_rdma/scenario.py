@@ -29,7 +29,7 @@ _WORD = 0xFFFFFFFF
 
 
 class Ways:
-    """The shortest ways between the hosts of a topology; a host forwards nothing."""
+    """The shortest routes between the hosts of a topology; hosts do not forward."""
 
     def __init__(self, links: Iterable[tuple[int, int]], switches: Iterable[int]) -> None:
         self._switches = frozenset(switches)
@@ -41,24 +41,24 @@ class Ways:
         self._hops: dict[tuple[int, int], tuple[int, ...]] = {}
 
     def way(self, source: int, target: int, source_port: int, target_port: int) -> tuple[int, ...]:
-        """The nodes from host ``source`` to host ``target``, both included."""
+        """Return the nodes from host ``source`` to host ``target``, both included."""
         key = mixed(address(source), address(target), source_port | target_port << 16)
         way = [source]
         while way[-1] != target:
-            hops = self._next(way[-1], target)
+            hops = self._next_hops(way[-1], target)
             way.append(hops[0] if len(hops) == 1 else hops[murmur3(key, way[-1]) % len(hops)])
         return tuple(way)
 
-    def _next(self, node: int, target: int) -> tuple[int, ...]:
-        """The nodes one hop nearer to ``target``, from the highest number down."""
+    def _next_hops(self, node: int, target: int) -> tuple[int, ...]:
+        """Return the nodes one hop nearer to ``target``, from the highest number down."""
         if (node, target) not in self._hops:
-            left = self._to(target)
+            left = self._distances_to(target)
             nearer = [n for n in self._beside[node] if left.get(n, -1) == left[node] - 1]
             self._hops[node, target] = tuple(sorted(nearer, reverse=True))
         return self._hops[node, target]
 
-    def _to(self, target: int) -> dict[int, int]:
-        """Hops from each node to ``target`` through switches only."""
+    def _distances_to(self, target: int) -> dict[int, int]:
+        """Return the hops from each node to ``target`` through switches only."""
         if target not in self._distances:
             found, queue = {target: 0}, deque([target])
             while queue:
@@ -73,17 +73,17 @@ class Ways:
 
 
 def address(node: int) -> int:
-    """The IPv4 address of a node: 11.0.0.1, with the node's number in the second and third byte."""
+    """Return the IPv4 address of a node: 11.0.0.1 with its number in the second and third byte."""
     return 0x0B000001 + (node // 256 << 16) + (node % 256 << 8)
 
 
 def mixed(*words: int) -> tuple[int, ...]:
-    """32-bit words as MurmurHash3 mixes them, whatever its seed."""
+    """Return 32-bit words as MurmurHash3 mixes them, for any seed."""
     return tuple(_rotated(k * 0xCC9E2D51 & _WORD, 15) * 0x1B873593 & _WORD for k in words)
 
 
 def murmur3(key: tuple[int, ...], seed: int) -> int:
-    """MurmurHash3_x86_32 (Appleby) of a key of ``mixed`` words."""
+    """Return the MurmurHash3_x86_32 (Appleby) of a key of ``mixed`` words."""
     h = seed
     for k in key:
         h = _rotated(h ^ k, 13) * 5 + 0xE6546B64 & _WORD
@@ -109,7 +109,7 @@ _MADE_PER_NODE = 9
 
 
 class MarkingDraws:
-    """The numbers in [0, 1) by which the switches of a run decide; a call gives the next ``n``."""
+    """The random numbers in [0, 1) of the switches of a run; a call returns the next ``n``."""
 
     def __init__(self, n_nodes: int, run: int) -> None:
         made = _MADE_BEFORE + _MADE_PER_NODE * n_nodes
@@ -122,7 +122,7 @@ class MarkingDraws:
 
 
 def _start(a: _Matrix, made: int, run: int, m: int) -> tuple[Longs, Longs]:
-    """The state of the next stream, and the matrix that leads to the one after it."""
+    """Return the state of the next stream, and the matrix that leads to the one after it."""
     stream = _power(a, 1 << _STREAM, m)
     state = _product(_power(a, run << _SUBSTREAM, m), _SEED, m)
     state = _product(_power(stream, made, m), state, m)
@@ -161,7 +161,7 @@ def _advance(state: Longs, by: Longs, m: int) -> None:
 
 @compiled
 def _draw(s: Longs, next_s: Longs, t: Longs, next_t: Longs, draws: Floats) -> None:
-    """The first number of each of the next streams."""
+    """Draw the first number of each of the next streams."""
     for i in range(len(draws)):
         p1 = (1403580 * s[1] - 810728 * s[0]) % _M1
         p2 = (527612 * t[2] - 1370589 * t[0]) % _M2
@@ -178,10 +178,10 @@ _TRANSPORTS: dict[int, type[Transport]] = {1: Dcqcn, 3: Hpcc, 7: Timely, 8: Dctc
 
 
 class Build(StrEnum):
-    """``ASIS``: as ASTRA-sim ships it; ``RESTORED``: as HPCC's authors wrote it.
+    """``ASIS``: as shipped with ASTRA-sim; ``RESTORED``: as written by HPCC's authors.
 
-    ASTRA-sim's has a link header of 2 bytes instead of 14, forgets when TIMELY's data were sent,
-    and its network cards wait also for queue pairs that have nothing left to send.
+    ASTRA-sim's build has a link header of 2 bytes instead of 14, loses the sending times of
+    TIMELY's data, and its network cards also wait for queue pairs that have nothing left to send.
     """
 
     ASIS = "asis"
@@ -190,23 +190,21 @@ class Build(StrEnum):
 
 @dataclass(frozen=True)
 class Topology:
-    """``links`` are (node, node, bits a second, ns); nodes that are no switches are hosts."""
+    """A network; nodes that are not switches are hosts."""
 
     n_nodes: int
     switches: tuple[int, ...]
-    links: tuple[tuple[int, int, int, int], ...]
+    links: tuple[tuple[int, int, int, int], ...]  # node, node, bits/s, ns
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """``flows`` are (source, target, bytes, start in ns, flows that must end first).
-
-    ``config`` are the keys of the simulator's configuration file.
-    """
+    """A network, its flows, and the simulator's configuration."""
 
     topology: Topology
+    # Source, target, bytes, start in ns, and the flows that must end first.
     flows: Sequence[tuple[int, int, int, int, Sequence[int]]]
-    config: Mapping[str, Any]
+    config: Mapping[str, Any]  # keys of the simulator's file
 
 
 def simulate_scenario(
@@ -214,13 +212,16 @@ def simulate_scenario(
 ) -> PacketRun:
     """Simulate a scenario as the simulator does; times are nanoseconds.
 
-    ``mode`` is CC_MODE, ``window`` HAS_WIN, ``run`` the number of the random streams' run.  Raises
-    :class:`DimsweepError` for another mode, and for buffers that headroom exceeds: there the
-    simulator computes with a wrapped number.
+    ``mode`` is CC_MODE, ``window`` HAS_WIN, ``run`` the number of the random streams' run.
+
+    Raises :class:`DimsweepError` for another mode, and for headroom that exceeds the buffers: there
+    the simulator computes with a wrapped number.
     """
     if mode not in _TRANSPORTS:
         raise DimsweepError(
-            f"CC_MODE {mode} is not simulated", hint=f"one of {', '.join(map(str, _TRANSPORTS))}"
+            f"CC_MODE {mode} is not simulated",
+            hint=f"simulated: {', '.join(map(str, _TRANSPORTS))}",
+            code="unsupported",
         )
     return simulate_packets(
         _fabric(scenario),
@@ -288,7 +289,7 @@ def _transport(config: Mapping[str, Any], mode: int, build: Build) -> Transport:
 
 
 def _rate(text: str) -> int:
-    """``50Mb/s`` as bits a second."""
+    """Parse a rate such as ``50Mb/s`` to bits a second."""
     return int(float(text.removesuffix("Mb/s")) * 10**6)
 
 
@@ -312,13 +313,17 @@ def _fabric(scenario: Scenario) -> Fabric:
 def _switch_port(
     end: tuple[int, int, int, int], host_rate: int, markings: dict[int, Marking]
 ) -> Port:
-    """Its headroom is three times what the link holds; faster ports than hosts' take more."""
+    """Return a switch port; its headroom is three times the content of the link.
+
+    Ports faster than those of hosts have more.
+    """
     node, to, rate, delay = end
     if rate not in markings:
         raise DimsweepError(
             f"KMIN_MAP, KMAX_MAP and PMAX_MAP have no threshold for {rate} bit/s",
             where=f"link {node} - {to}",
-            hint=f"they know {', '.join(map(str, markings))}",
+            hint=f"known: {', '.join(map(str, markings))}",
+            code="missing",
         )
     shift, faster = _SHIFT, rate
     while faster > host_rate and shift > 0:
@@ -328,7 +333,7 @@ def _switch_port(
 
 
 def _markings(config: Mapping[str, Any]) -> dict[int, Marking]:
-    """By the port's rate; thresholds are written in units of 1,000 bytes."""
+    """Return markings by the port's rate; thresholds are in units of 1,000 bytes."""
     start, full, most = (_map(config[key]) for key in ("KMIN_MAP", "KMAX_MAP", "PMAX_MAP"))
     return {
         rate: Marking(int(start[rate] * 1000), int(full[rate] * 1000), most[rate])
@@ -337,7 +342,7 @@ def _markings(config: Mapping[str, Any]) -> dict[int, Marking]:
 
 
 def _map(text: str) -> dict[int, float]:
-    """``2 25000000000 100 100000000000 400``: how many, and then rates and values."""
+    """Parse ``2 25000000000 100 100000000000 400``: a count, then rates and values."""
     words = text.split()[1:]
     return {int(rate): float(value) for rate, value in zip(words[::2], words[1::2], strict=True)}
 

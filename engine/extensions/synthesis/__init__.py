@@ -1,4 +1,4 @@
-"""Synthetic traces: what jobs have in common is learnt, and jobs that nobody has are written.
+"""Synthetic traces: learn the common structure of jobs, and synthesise new jobs.
 
 from dimsweep.engine.extensions.synthesis import Job, learn, synthesise
 """

@@ -1,4 +1,4 @@
-"""How a quantity depends on the keys: sums of products of their powers, with a spread."""
+"""Formulas of quantities: sums of products of powers of the keys, with a spread."""
 
 import itertools
 import math
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, GetCoreSchemaHandler, PlainSerializer, Strict
 
 Keys = Mapping[str, float]
-_INTEGER = 0.002  # a slope so near to a whole number is one
+_INTEGER = 0.002  # slopes within this distance of a whole number are rounded
 _POWERS = range(-2, 4)
 _MOST_TERMS = 256
 _MOST_CHOSEN = 5
 _CONSTANTS = np.array([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])  # of the least value
-_SMALL = 1e-9  # of the quantity, what a term of it is at least
-_EXACT = 1e-14  # a mean square of relative errors that is as good as none
+_SMALL = 1e-9  # smallest share of a term in the quantity
+_EXACT = 1e-14  # a negligible mean square of relative errors
 _Floats = NDArray[np.float64]
 
 
@@ -32,12 +32,14 @@ class Term:
         return " * ".join([repr(self.factor), *(f"{k}^{p}" for k, p in self.powers.items())])
 
     @classmethod
-    def of(cls, text: str) -> "Term":
+    def parse(cls, text: str) -> "Term":
+        """Parse the text of a term.  Raises ValueError for other text."""
         factor, *powers = text.split(" * ")
         pairs = (power.rpartition("^") for power in powers)
         return cls(float(factor), {name: int(power) for name, _, power in pairs})
 
-    def at(self, keys: Keys) -> float:
+    def evaluate(self, keys: Keys) -> float:
+        """Return the value at ``keys``."""
         try:
             powers = (float(keys[name]) ** power for name, power in self.powers.items())
             return self.factor * math.prod(powers)
@@ -47,43 +49,47 @@ class Term:
 
 @dataclass(frozen=True)
 class Formula:
-    """A sum of terms; values that were seen are log-normal around it with this ``spread``, the
-    standard deviation of their logarithm."""
+    """A sum of terms.
+
+    Observed values are log-normal around it with this ``spread``, the standard deviation of their
+    logarithm.
+    """
 
     terms: tuple[Term, ...]
     spread: float = 0.0
 
     def __str__(self) -> str:
-        """``3.0 * hidden^2 * tensor^-1 + 5.0; spread 0.03``."""
+        """Return text such as ``3.0 * hidden^2 * tensor^-1 + 5.0; spread 0.03``."""
         spread = f"; spread {self.spread:.6g}" if self.spread else ""
         return (" + ".join(map(str, self.terms)) or "0.0") + spread
 
     @classmethod
-    def of(cls, text: str) -> "Formula":
-        """The formula that is written so; raises ValueError for a text that is none."""
+    def parse(cls, text: str) -> "Formula":
+        """Parse the text of a formula.  Raises ValueError for other text."""
         terms, _, spread = text.partition("; spread ")
-        found = map(Term.of, terms.split(" + "))
+        found = map(Term.parse, terms.split(" + "))
         return cls(tuple(term for term in found if term.factor), float(spread or 0.0))
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _: Any, handler: GetCoreSchemaHandler) -> Any:
-        """In a file it is its text."""
+        """Store the formula as text in files."""
         return handler.generate_schema(
-            Annotated[str, Strict(), AfterValidator(cls.of), PlainSerializer(str)]
+            Annotated[str, Strict(), AfterValidator(cls.parse), PlainSerializer(str)]
         )
 
-    def at(self, keys: Keys) -> float:
-        return sum(term.at(keys) for term in self.terms)
+    def evaluate(self, keys: Keys) -> float:
+        """Return the value at ``keys``."""
+        return sum(term.evaluate(keys) for term in self.terms)
 
 
 def fit(values: Sequence[float], keys: Sequence[Keys], spread: float = 0.0) -> Formula:
-    """The formula of ``values``, 0 or more, one for each of ``keys``.
+    """Fit a formula to ``values``, 0 or more, one for each of ``keys``.
 
-    The slopes of the logarithm say between which whole powers each key lies.  Of the sums of their
-    products the one is taken that tells the relative errors best for its number of terms, by the
-    Bayesian information criterion (Schwarz, Annals of Statistics 1978): of all single ones, all
-    pairs, those that add to the best pair, and what non-negative least squares (Lawson and Hanson,
-    by SciPy) makes of all products.
+    The slopes of the logarithm bound the integer power of each key.  Candidates are sums of the
+    products of these powers: all single ones, all pairs, extensions of the best pair, and the
+    solution of non-negative least squares for all products (Lawson and Hanson, by SciPy).  The
+    Bayesian information criterion of the relative errors (Schwarz, Annals of Statistics 1978)
+    chooses among them.
     """
     y = np.asarray(values, dtype=float)
     if not y.any():
@@ -109,7 +115,7 @@ def fit(values: Sequence[float], keys: Sequence[Keys], spread: float = 0.0) -> F
 
 
 def _weights(columns: _Floats, y: _Floats) -> _Floats:
-    """The weight of each column, 0 or more, in their sum that is ``y``."""
+    """Return non-negative weights of the columns, whose weighted sum approximates ``y``."""
     from scipy.optimize import nnls
 
     n = columns.shape[1]
@@ -136,25 +142,25 @@ def _weights(columns: _Floats, y: _Floats) -> _Floats:
 
 
 def _best_pair(gram: _Floats, target: _Floats) -> tuple[int, ...]:
-    """The two columns that least squares gives weights above 0 and the least error."""
+    """Return the two columns with positive weights and the least squared error."""
     own = np.diag(gram)
     determinant = own[:, None] * own - gram**2
     with np.errstate(divide="ignore", invalid="ignore"):
         first = (target[:, None] * own - gram * target) / determinant
     fits = (determinant > 1e-9 * own[:, None] * own) & (first > 0) & (first.T > 0)
-    told = np.where(fits, first * target[:, None] + first.T * target, -np.inf)
-    best = int(np.argmax(told))
-    return divmod(best, len(own)) if np.isfinite(told.flat[best]) else ()
+    gain = np.where(fits, first * target[:, None] + first.T * target, -np.inf)
+    best = int(np.argmax(gain))
+    return divmod(best, len(own)) if np.isfinite(gain.flat[best]) else ()
 
 
 def _powers(
     names: Sequence[str], table: NDArray[np.float64], y: NDArray[np.float64]
 ) -> list[NDArray[np.int64]]:
-    """Powers of the keys that may make the quantity, a row of them for each term: those around the
-    slope of each key that has one, as sure as it is; the unsurest key counts first.
+    """Return candidate powers of the keys, a row for each term.
 
-    The slopes are those of what is above a constant (a launch, say), the one that leaves most of a
-    product of powers.
+    They surround the slope of each key within its error; the least certain key varies first.  The
+    slopes belong to the values above a constant (a launch, say), which is chosen so that the rest
+    is closest to a product of powers.
     """
     logs = np.column_stack([np.ones(len(y)), np.log(table)])
     inverse = np.linalg.pinv(logs)
@@ -190,22 +196,26 @@ def _powers(
 
 
 def fit_product(values: Sequence[float], keys: Sequence[Keys], names: Sequence[str]) -> Formula:
-    """The product of the fewest of the keys called ``names``, or their inverses, that is exact; the
-    formula of all keys if there is none."""
+    """Return the exact product of the fewest keys in ``names``, or of their inverses.
+
+    Without an exact product, returns the fitted formula of all keys.
+    """
     y = np.asarray(values, dtype=float)
     varied = [name for name in names if len({each[name] for each in keys}) > 1]
     choices = itertools.product((0, 1, -1), repeat=len(varied))
     for powers in sorted(choices, key=lambda choice: sum(map(abs, choice))):
         term = Term(1.0, {name: power for name, power in zip(varied, powers, strict=True) if power})
-        factors = y / [term.at(each) for each in keys]
+        factors = y / [term.evaluate(each) for each in keys]
         if np.ptp(factors) <= 1e-9 * factors.max():
             return Formula((Term(float(factors[0]), term.powers),))
     return fit(values, keys)
 
 
 def fit_count(values: Sequence[int], keys: Sequence[Keys]) -> Formula | None:
-    """The simplest exact formula of whole numbers, of one to three terms: numbers, keys, and
-    perhaps one key divided by another; None if there is none."""
+    """Return the simplest exact formula of whole numbers, or None.
+
+    It has one to three terms: numbers, keys, and at most one ratio of two keys.
+    """
     y = np.asarray(values, dtype=float)
     if not np.ptp(y):
         return Formula((Term(float(y[0]), {}),) if y[0] else ())
@@ -229,17 +239,19 @@ def fit_count(values: Sequence[int], keys: Sequence[Keys]) -> Formula | None:
 
 
 def _plain_terms(keys: Sequence[Keys]) -> dict[tuple[float, ...], dict[str, int]]:
-    """The powers of 1, of each key and of each ratio of two; by what they come to, so that of two
-    keys that always are the same number one is taken."""
+    """Return the powers of 1, of each key and of each ratio of two keys, by their values.
+
+    Of keys with equal values only one is kept.
+    """
     names = [name for name in keys[0] if len({each[name] for each in keys}) > 1]
     powers: list[dict[str, int]] = [{}, *({name: 1} for name in names)]
     powers += [{a: 1, b: -1} for a, b in itertools.permutations(names, 2)]
     found: dict[tuple[float, ...], dict[str, int]] = {}
     for power in powers:
-        found.setdefault(tuple(Term(1.0, power).at(each) for each in keys), power)
+        found.setdefault(tuple(Term(1.0, power).evaluate(each) for each in keys), power)
     return found
 
 
 def _oddity(terms: Sequence[Term]) -> tuple[int, float]:
-    """How far from plain: factors that are no whole numbers, and large ones."""
+    """Return the complexity of a formula: its number of fractional factors, and their sum."""
     return sum(term.factor % 1 > 0 for term in terms), sum(abs(term.factor) for term in terms)

@@ -1,4 +1,4 @@
-"""What repeats in a sequence: loops within loops, found in one sequence and followed in others."""
+"""Patterns of repetition: loops within loops, found in one sequence and followed in others."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,39 +14,41 @@ _Items = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Loop:
-    """``body``, any number of times, or none."""
+    """``body``, repeated any number of times, including none."""
 
     body: "Pattern"
 
 
 Pattern = tuple["str | Loop", ...]
 Place = tuple[int, ...]  # in a pattern: a number in each body, from the outermost
-Counts = dict[Place, list[int]]  # by the place of a loop: how often, each time it comes
+Counts = dict[Place, list[int]]  # by the place of a loop: its rounds each time it runs
 
 
 def induce(symbols: Sequence[str]) -> Pattern:
-    """The pattern of a sequence: what stands twice or more side by side becomes a loop, the
-    shortest repetitions first, so that loops hold loops."""
+    """Return the pattern of a sequence, in which adjacent repetitions become loops.
+
+    The shortest repetitions are folded first, so that loops contain loops.
+    """
     numbers: dict[str | _Run, int] = {}
     items = np.array([numbers.setdefault(each, len(numbers)) for each in symbols], dtype=np.int64)
     period = 1
     while period <= min(_LONGEST, len(items) // 2):
         folded = _folded(items, period, numbers)
-        # A loop that was found makes longer stretches alike.
+        # A new loop may make longer sections equal.
         period = 1 if len(folded) < len(items) else period + 1
         items = folded
     return _without_times(items.tolist(), list(numbers))
 
 
 class _Run(NamedTuple):
-    """Items, by number, and their rounds: two that run differently often are not alike."""
+    """Items, by number, and their rounds: runs with different numbers of rounds differ."""
 
     body: tuple[int, ...]
     times: int
 
 
 def _folded(items: _Items, period: int, numbers: dict[str | _Run, int]) -> _Items:
-    """The items with what repeats after ``period`` of them as one item each."""
+    """Return the items with each repetition of ``period`` items folded into one item."""
     differ = np.flatnonzero(np.append(items[period:] != items[:-period], True))
     begins = np.append(0, differ[:-1] + 1)
     out: list[_Items] = []
@@ -73,15 +75,17 @@ def _without_times(items: Iterable[int], known: Sequence[str | _Run]) -> Pattern
 
 
 class _Symbol(NamedTuple):
-    """Take this symbol."""
+    """An instruction: take this symbol."""
 
     symbol: str
     place: Place
 
 
 class _Round(NamedTuple):
-    """Begin a round of the loop, at ``body``, or go on behind it; the first one is begun in any
-    case if the loop is ``entered``."""
+    """An instruction: begin a round of the loop at ``body``, or continue at ``behind``.
+
+    If the loop is ``entered``, its first round is mandatory.
+    """
 
     place: Place
     body: int
@@ -99,7 +103,7 @@ def _compiled(pattern: Pattern, program: _Program, least: int, place: Place = ()
             program.append(_Symbol(item, here))
             continue
         start = len(program)
-        program.append(_Round(here, 0, 0))  # till it is known what is behind
+        program.append(_Round(here, 0, 0))  # replaced below, when the end of the loop is known
         _compiled(item.body, program, least, here)
         behind = len(program) + 1
         program.append(_Round(here, start + 1, behind))
@@ -110,16 +114,15 @@ def _compiled(pattern: Pattern, program: _Program, least: int, place: Place = ()
 def follow(
     pattern: Pattern, symbols: Sequence[str], least: int = 1
 ) -> tuple[Counts, list[Place]] | None:
-    """How often each loop runs in a sequence that the pattern describes, and for each symbol its
-    place in the pattern; None if it is another pattern's.
+    """Match a sequence with a pattern; returns None if it does not match.
 
-    Loops take all they can, and give back what the rest needs; one within another runs ``least``
-    times, 0 or 1.  No choice is tried twice, so that it takes no longer than the product of both
-    lengths.
+    Returns the rounds of each loop, and the place in the pattern of each symbol.  Loops are greedy
+    and backtrack; a loop within another one runs at least ``least`` times (0 or 1).  No choice is
+    tried twice, so the time is at most proportional to the product of both lengths.
     """
     program = _compiled(pattern, [], least)
-    trail: list[tuple[int, int]] = []  # a symbol of the program, or a loop and if it goes on
-    choices: list[tuple[int, int, int]] = []  # where to go on, in both, and the trail till there
+    trail: list[tuple[int, int]] = []  # (instruction, whether a loop continues)
+    choices: list[tuple[int, int, int]] = []  # (instruction, symbol, length of the trail)
     tried: set[tuple[int, int]] = set()
     now, at = 0, 0
     while now < len(program) or at < len(symbols):
@@ -148,7 +151,7 @@ def _counts_and_places(
 ) -> tuple[Counts, list[Place]]:
     counts: Counts = {}
     places: list[Place] = []
-    rounds = Counter[Place]()  # so far, of the loops that are not over
+    rounds = Counter[Place]()  # so far, of unfinished loops
     for now, goes_on in trail:
         step = program[now]
         if isinstance(step, _Symbol):
@@ -161,7 +164,7 @@ def _counts_and_places(
 
 
 def unroll(pattern: Pattern, counts: dict[Place, int], place: Place = ()) -> Iterator[Place]:
-    """The places of all symbols, in order, with so many rounds of each loop."""
+    """Yield the places of all symbols in order, with ``counts`` rounds of each loop."""
     for number, item in enumerate(pattern):
         here = (*place, number)
         if isinstance(item, str):
@@ -172,7 +175,7 @@ def unroll(pattern: Pattern, counts: dict[Place, int], place: Place = ()) -> Ite
 
 
 def loops(pattern: Pattern, place: Place = ()) -> Iterator[Place]:
-    """The places of all loops."""
+    """Yield the places of all loops."""
     for number, item in enumerate(pattern):
         if isinstance(item, Loop):
             yield (*place, number)
@@ -180,7 +183,7 @@ def loops(pattern: Pattern, place: Place = ()) -> Iterator[Place]:
 
 
 def leaf(pattern: Pattern, place: Place) -> str:
-    """The symbol at a place."""
+    """Return the symbol at a place."""
     item = pattern[place[0]]
     for number in place[1:]:
         assert isinstance(item, Loop)

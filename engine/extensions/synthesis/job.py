@@ -1,4 +1,4 @@
-"""A job as the model sees it: stages of ranks, and what each of their operators is like."""
+"""A job as the model sees it: stages of ranks, with symbols and quantities of operators."""
 
 import math
 import re
@@ -27,7 +27,7 @@ from dimsweep.engine.workload.graph import (
 )
 
 _NUMBER = re.compile(r"\d+([.:]\d+)*")
-# A group's name that says its shape, and what a trace calls it.
+# The name of a group by its shape, with its name in the trace.
 _PLAIN = re.compile(r"\d+(x\d+)*( stride \d+(x\d+)*)?( \(.*\))?", re.DOTALL)
 _PEERS = ("next", "previous", "first", "last")  # stages, seen from one
 _KINDS = frozenset(
@@ -36,45 +36,41 @@ _KINDS = frozenset(
 
 
 class Symbol(NamedTuple):
-    """What two operators have in common that are the same at different times and sizes.
-
-    ``over``: the group of a collective or access, the stream of a send, the name of the send that a
-    receive belongs to; ``peer``: to or from which stage, the next, previous, first or last one;
-    ``after``: what it waits for (:mod:`engine.extensions.synthesis.waiting`), once that is known.
-    """
+    """The properties that equal operators share at different times and sizes."""
 
     kind: str
     name: str
-    over: str = ""
-    peer: str = ""
+    over: str = ""  # group of a collective or access, stream or send of a message
+    peer: str = ""  # stage of a message's other end: next, previous, first or last
     priority: int = 0
-    after: str = ""
+    after: str = ""  # rules of its dependencies, if known (see the module waiting)
 
     def __str__(self) -> str:
         return "|".join(map(str, self))
 
     @property
     def label(self) -> str:
-        """What others call it by that wait for it."""
+        """Name by which other steps refer to this one in their dependencies."""
         return " ".join(filter(None, (self.kind, self.name, self.over, self.peer)))
 
     @classmethod
-    def of(cls, text: str) -> "Symbol":
+    def parse(cls, text: str) -> "Symbol":
+        """Parse the text of a symbol.  Raises ValueError for other text."""
         kind, name, over, peer, priority, after = text.split("|")
         return cls(kind, name, over, peer, int(priority), after)
 
     def check(self, groups: Collection[str]) -> None:
-        """Raise ValueError for a step of no kind, among no group, or to and from no stage."""
+        """Raise ValueError for an unknown kind, group or peer."""
         if self.kind not in _KINDS:
-            raise ValueError(f"a step {self.name!r} of the kind {self.kind!r}")
+            raise ValueError(f"the step {self.name!r} has the unknown kind {self.kind!r}")
         if self.kind.startswith("collective") and self.over.partition("/")[0] not in groups:
-            raise ValueError(f"{self.name!r} among {self.over!r}, which is no group")
+            raise ValueError(f"{self.name!r} uses the unknown group {self.over!r}")
         if self.kind in ("send", "receive") and self.peer not in _PEERS:
-            raise ValueError(f"{self.name!r} to or from the stage {self.peer!r}")
+            raise ValueError(f"{self.name!r} has the unknown peer {self.peer!r}")
 
 
 class Step(NamedTuple):
-    """An operator: its symbol, its quantities by name, and the places of those it waits for."""
+    """An operator: its symbol, its quantities by name, and the places of its dependencies."""
 
     symbol: Symbol
     values: Mapping[str, float]
@@ -83,36 +79,33 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Job:
-    """A job on dimensions of ``sizes``: ``keys``, what it was asked for; ``stages``, the steps of
-    each kind of rank in their order along dimension ``axis``, ``stride`` places apart; and
-    ``groups`` of ranks.  ``in_order``: of the steps that are ready, ranks start the one that stands
-    first.  ``rank_spread``: the standard deviation of the logarithm of how long a step takes,
-    between the ranks of a stage."""
+    """A job as stages of ranks."""
 
     name: str
-    keys: Mapping[str, float]
-    sizes: tuple[int, ...]
-    axis: int
-    stride: int
-    stages: tuple[tuple[Step, ...], ...]
+    keys: Mapping[str, float]  # the parameters of the job
+    sizes: tuple[int, ...]  # of the dimensions
+    axis: int  # dimension along which the stages follow each other
+    stride: int  # their distance
+    stages: tuple[tuple[Step, ...], ...]  # steps of the ranks of each stage
     groups: Mapping[str, Group]
-    in_order: bool = False
-    rank_spread: float = 0.0
+    in_order: bool = False  # ranks start the first of the ready steps
+    rank_spread: float = 0.0  # of log durations, between the ranks of a stage
 
     @classmethod
     def from_workload(
         cls, workload: Workload, sizes: Sequence[int], keys: Mapping[str, float], name: str
     ) -> "Job":
-        """The job of a workload on dimensions of these sizes.
+        """Return the job of a workload on dimensions of ``sizes``.
 
-        Ranks of a stage may differ in how long their computations take, as those do that were
-        measured: the mean counts.  Groups that traces only number get names by their strides and
-        sizes, so that those of jobs of other sizes have the same ones.  Raises
-        :class:`DimsweepError` naming rank and operator for a workload whose ranks are no stages,
-        and for messages that the model cannot tell.
+        The durations of a stage's ranks may differ, as in measured traces; their mean counts.
+        Groups that traces only number get names by their strides and sizes, so that jobs of other
+        sizes use the same names.
+
+        Raises :class:`DimsweepError` naming rank and operator for ranks that do not form stages,
+        and for messages that the model cannot express.
         """
         place, ranks = _placed(workload, tuple(sizes), name)
-        graphs = [_mean(alike) for alike in ranks]
+        graphs = [_mean(equivalent) for equivalent in ranks]
         groups = _names(workload.groups)
         stages = [
             [_step(operator, place, stage, groups) for operator in graph]
@@ -134,21 +127,22 @@ class Job:
 
     @property
     def n_ranks(self) -> int:
+        """Number of ranks."""
         return math.prod(self.sizes)
 
     def keys_of(self, stage: int) -> dict[str, float]:
-        """The keys that counts may depend on."""
+        """Return the keys on which counts may depend."""
         return {**self.keys, "stage": float(stage), "stages": float(len(self.stages))}
 
-    def where(self, stage: int, number: int) -> str:
-        """The place of a stage's step, for an error."""
+    def describe_place(self, stage: int, number: int) -> str:
+        """Return the place of a stage's step for an error."""
         name = self.stages[stage][number].symbol.name
         rank = stage * self.stride * math.prod(self.sizes[: self.axis])
         return f"{self.name}, rank {rank}, operator {number} ({name!r})"
 
 
 def role(stage: int, n_stages: int) -> str:
-    """What kind of stage it is."""
+    """Return the role of a stage, such as "first stage"."""
     if n_stages == 1:
         return "only stage"
     if n_stages == 2:
@@ -159,12 +153,12 @@ def role(stage: int, n_stages: int) -> str:
 
 
 def stage_of(peer: str, stage: int, n_stages: int) -> int:
-    """The number of the stage that ``peer`` is to a stage."""
+    """Return the number of the stage that is ``peer`` of a stage."""
     return dict(zip(_PEERS, (stage + 1, stage - 1, 0, n_stages - 1), strict=True))[peer]
 
 
 class _Place(NamedTuple):
-    """Where the stages of a job are."""
+    """The placement of a job's stages."""
 
     job: str
     sizes: tuple[int, ...]
@@ -177,15 +171,17 @@ class _Place(NamedTuple):
 
 
 def offset_to(hop: int, axis: int, stride: int, sizes: Sequence[int]) -> Offset:
-    """The offset to the stage that is ``hop`` stages further on."""
+    """Return the offset to the stage ``hop`` stages further."""
     return tuple(hop * stride % n if d == axis else 0 for d, n in enumerate(sizes))
 
 
 def _placed(
     workload: Workload, sizes: tuple[int, ...], name: str
 ) -> tuple[_Place, list[list[Graph]]]:
-    """The stages of the job, and the graphs of the ranks of each; one that has none is one stage,
-    as long as the last dimension."""
+    """Return the placement of the stages, and the graphs of each stage's ranks.
+
+    A job without stages is one stage along the last dimension.
+    """
     graph_of = graph_by_rank(workload, sizes)
     known: dict[tuple[Operator, ...], int] = {}
     kind_of_graph = [known.setdefault(_untimed(graph), len(known)) for graph in workload.graphs]
@@ -205,7 +201,7 @@ def _placed(
 
 
 def _untimed(graph: Graph) -> tuple[Operator, ...]:
-    """The graph without how long its computations take."""
+    """Return the graph with all durations of computations set to 0."""
     return tuple(
         Operator(each.name, replace(each.work, duration=0), each.after)
         if isinstance(each.work, Compute) and each.work.duration is not None
@@ -217,7 +213,7 @@ def _untimed(graph: Graph) -> tuple[Operator, ...]:
 def _stages(
     workload: Workload, kinds: NDArray[np.int64], sizes: tuple[int, ...], name: str
 ) -> _Place:
-    """Stages are as far apart as messages go, and begin again where ranks are as the first one."""
+    """Find the stages: messages give their distance, and a repeated first rank their number."""
     hops = {
         wrap_offset(work.offset, sizes)
         for work in workload.works()
@@ -234,19 +230,19 @@ def _stages(
 
 
 def _mean(graphs: Sequence[Graph]) -> Graph:
-    """The graph of ranks that differ in how long their computations take, if in anything."""
+    """Return the mean graph of ranks that differ at most in the durations of computations."""
     if all(graph is graphs[0] for graph in graphs):
         return graphs[0]
 
-    def of(alike: Sequence[Operator]) -> Operator:
-        first = alike[0]
+    def average(equivalent: Sequence[Operator]) -> Operator:
+        first = equivalent[0]
         if not isinstance(first.work, Compute) or first.work.duration is None:
             return first
-        total = sum(each.work.duration for each in alike)  # type: ignore[union-attr, misc]
-        work = replace(first.work, duration=round(total / len(alike)))
+        total = sum(each.work.duration for each in equivalent)  # type: ignore[union-attr, misc]
+        work = replace(first.work, duration=round(total / len(equivalent)))
         return Operator(first.name, work, first.after)
 
-    return tuple(of(alike) for alike in zip(*graphs, strict=True))
+    return tuple(average(equivalent) for equivalent in zip(*graphs, strict=True))
 
 
 def _rank_spread(stages: Sequence[Sequence[Graph]]) -> float:
@@ -254,8 +250,8 @@ def _rank_spread(stages: Sequence[Sequence[Graph]]) -> float:
     for graphs in stages:
         if all(graph is graphs[0] for graph in graphs):
             continue
-        for alike in zip(*graphs, strict=True):
-            durations = [getattr(each.work, "duration", None) or 0 for each in alike]
+        for equivalent in zip(*graphs, strict=True):
+            durations = [getattr(each.work, "duration", None) or 0 for each in equivalent]
             if min(durations) > 0:
                 variances.append(float(np.var(np.log(durations))))
     return math.sqrt(np.mean(variances)) if variances else 0.0
@@ -274,10 +270,11 @@ def _no_stages(
     at = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(likely), len(found)))
     operator = f"operator {at} ({found[at].name!r})" if at < len(found) else "its end"
     return DimsweepError(
-        f"from {operator} on it is not like rank {like}, whose place in "
-        f"{'a stage' if place.n_stages > 1 else 'the job'} is the same",
+        f"from {operator} on it differs from rank {like}, which has the same place in "
+        f"{'a stage' if place.n_stages > 1 else 'the job'}",
         where=f"{place.job}, rank {rank}",
-        hint="ranks that do the same, or stages of a pipeline, equally far apart",
+        hint="ranks must be equal, or form stages of a pipeline at equal distances",
+        code="unsupported",
     )
 
 
@@ -298,18 +295,18 @@ def _step(operator: Operator, place: _Place, stage: int, groups: Mapping[str, st
 
 
 def _plain(name: str) -> str:
-    """A name without numbers, and without what separates the parts of a symbol."""
+    """Return a name without numbers, and without the separators of symbols."""
     return " ".join(_NUMBER.sub("", name).replace("|", "/").replace(";", ",").split())
 
 
 def _parts(
     work: Work, place: _Place, stage: int, groups: Mapping[str, str]
 ) -> tuple[str, str, str, dict[str, float]]:
-    """Kind, what it is over, peer, quantities."""
+    """Return kind, group or stream, peer, and quantities of a work."""
     match work:
         case Compute():
             if work.kernels:
-                raise DimsweepError("kernels are not in traces")
+                raise DimsweepError("kernels cannot be learnt from traces", code="unsupported")
             if work.duration is not None:
                 kind = "host" if work.on_host else "compute"
                 return kind, "", "", {"duration": float(work.duration)}
@@ -328,22 +325,25 @@ def _parts(
 
 
 def _peer(work: Send | Receive, place: _Place, stage: int) -> str:
-    """Which stage a message goes to, at the same place of the replica."""
+    """Return the peer stage of a message within the replica."""
     for peer in ("next", "previous", "first", "last"):
         there = stage_of(peer, stage, place.n_stages)
         hop = offset_to(there - stage, place.axis, place.stride, place.sizes)
         if 0 <= there < place.n_stages and hop == wrap_offset(work.offset, place.sizes):
             return peer
     raise DimsweepError(
-        f"a message goes {'x'.join(map(str, work.offset))} ranks on, and stages are "
+        f"a message has the offset {'x'.join(map(str, work.offset))}, but stages are "
         f"{place.stride} apart",
-        hint="messages to the next, previous, first and last stage of a pipeline are learnt",
+        hint="supported: messages to the next, previous, first and last stage of a pipeline",
+        code="unsupported",
     )
 
 
 def _match(graphs: Sequence[Graph], stages: Sequence[list[Step]], place: _Place) -> None:
-    """Give each receive the name of its send; the two must be of the same number among those of
-    the name."""
+    """Give each receive the name of its send.
+
+    Both must have the same number among the messages of that name.
+    """
     sent = _sent(graphs, stages, place)
     for stage, steps in enumerate(stages):
         numbers = Counter[tuple[int, str]]()
@@ -359,15 +359,17 @@ def _match(graphs: Sequence[Graph], stages: Sequence[list[Step]], place: _Place)
                     f"rank {place.first_rank(source)} sends no message with its tag, "
                     f"{operator.work.tag}",
                     where=where,
-                    hint="dimsweep trace lint says which messages have no other end",
+                    hint="dimsweep trace lint lists messages without a counterpart",
+                    code="mismatch",
                 )
             name, number = found.pop(0)
             if number != numbers[source, name]:
                 raise DimsweepError(
-                    f"it receives message {number} called {name!r} of stage {source}, and message "
-                    f"{numbers[source, name]} comes later",
+                    f"it receives message {number} called {name!r} of stage {source} before "
+                    f"message {numbers[source, name]}",
                     where=where,
-                    hint="messages of one name are learnt where none overtakes another",
+                    hint="messages of one name must be received in the order of their sends",
+                    code="unsupported",
                 )
             numbers[source, name] += 1
             steps[at] = step._replace(symbol=step.symbol._replace(over=name))
@@ -376,7 +378,7 @@ def _match(graphs: Sequence[Graph], stages: Sequence[list[Step]], place: _Place)
 def _sent(
     graphs: Sequence[Graph], stages: Sequence[list[Step]], place: _Place
 ) -> dict[tuple[int, int, int], list[tuple[str, int]]]:
-    """By source, target and tag the names of messages, and their numbers among those of a name."""
+    """Return messages by source, target and tag: their names, and numbers among equal names."""
     sent = defaultdict[tuple[int, int, int], list[tuple[str, int]]](list)
     for source, steps in enumerate(stages):
         numbers = Counter[tuple[int, str]]()

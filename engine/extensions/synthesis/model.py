@@ -1,9 +1,9 @@
-"""The model of a family of jobs: parts with names, each a pattern, its counts and its quantities.
+"""Learn the model of a family of jobs: named parts, each with a pattern, counts and quantities.
 
-A *part* is one role of a rank (the first stage of a pipeline, say) in one *case*: which degrees of
-parallelism are 1, so that whole kinds of operators are missing.  Its pattern is the grammar of its
-steps, loops within loops.  How often a loop runs and how large or long a step is are formulas of
-the keys.  A model is written as JSON that a person can read.
+A *part* is one role of a rank (the first stage of a pipeline, say) in one *case*.  A case is the
+set of degrees of parallelism that are 1, for which whole kinds of operators are missing.  The
+pattern of a part is the grammar of its steps, loops within loops.  The number of rounds of a loop
+and the size or duration of a step are formulas of the keys.  A model is written as readable JSON.
 """
 
 from collections import defaultdict
@@ -42,11 +42,11 @@ _EXACT = 0.002  # a residual that is as good as none
 
 
 class Samples:
-    """Quantities of steps, by the place in their part.
+    """Quantities of steps, by their place in a part.
 
-    The same step of other roles and cases mostly follows the same formula: the more jobs it is
-    fitted to, the surer it is.  So a common formula is taken where it is about as good: of all
-    steps of one kind and name, else of those in one case, else of each place.
+    The same step of other roles and cases mostly follows the same formula, and more jobs make a
+    formula more reliable.  So the widest common formula of about the same quality is chosen: for
+    all steps of one kind and name, else for those in one case, else for each place.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Samples:
     def add(
         self, job: Job, stage: int, places: Sequence[Place], part: str, case: str, pattern: Pattern
     ) -> None:
-        """Note the means of one stage's steps, and how they scatter around them."""
+        """Record the means of one stage's steps, and their scatter."""
         values: dict[tuple[str, Place, str], list[float]] = defaultdict(list)
         for place, step in zip(places, job.stages[stage], strict=True):
             for name, value in step.values.items():
@@ -69,14 +69,14 @@ class Samples:
             if min(each) > 0:
                 self._spreads[key].append(float(np.var(np.log(each))))
             if key not in self._levels:
-                symbol = Symbol.of(leaf(pattern, key[1]))
+                symbol = Symbol.parse(leaf(pattern, key[1]))
                 alike = symbol.kind, symbol.name, symbol.over, key[2]
                 self._levels[key] = alike, (*alike, case)
                 for level in self._levels[key]:
                     self._common[level].append(key)
 
     def formulas(self, part: str) -> dict[Place, dict[str, Formula]]:
-        """Those of a part, by place and quantity."""
+        """Return the formulas of a part, by place and quantity."""
         found: dict[Place, dict[str, Formula]] = defaultdict(dict)
         for key in self._means:
             if key[0] == part:
@@ -96,13 +96,13 @@ class Samples:
     def _fit(
         self, level: Hashable, members: Sequence[tuple[str, Place, str]]
     ) -> tuple[Formula, float]:
-        """A formula for all ``members``, and its relative residual (root mean square)."""
+        """Return a formula for all ``members``, and its relative residual (root mean square)."""
         if level not in self._fits:
             pairs = [pair for member in members for pair in self._means[member]]
             means, keys = zip(*pairs, strict=True)
             formula = fit(means, keys)
             y = np.array(means)
-            off = np.array([formula.at(each) for each in keys]) - y
+            off = np.array([formula.evaluate(each) for each in keys]) - y
             residual = np.sqrt(np.mean((off / np.maximum(y, 1e-12)) ** 2)) if y.any() else 0.0
             self._fits[level] = formula, float(residual)
         return self._fits[level]
@@ -116,8 +116,7 @@ Example = tuple[Job, int]  # a job, and which of its stages
 
 @dataclass(frozen=True)
 class Part:
-    """A role's ``pattern``; the ``counts`` of its loops and the ``quantities`` of its steps by
-    their places in it; from ``learnt`` jobs."""
+    """The pattern of a role in one case, with formulas."""
 
     pattern: Pattern
     counts: Mapping[Place, Formula]
@@ -127,7 +126,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Extent:
-    """A group's members in a dimension: how many there are, and how far apart."""
+    """The number of a group's members in a dimension, and their distance."""
 
     size: Formula
     stride: Formula
@@ -135,8 +134,7 @@ class Extent:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where ranks are: the sizes of the dimensions, how many stages there are and how far apart
-    along which of them (``axis``), and each group's extent in every dimension."""
+    """The placement of ranks, stages and groups in the dimensions."""
 
     sizes: tuple[Formula, ...]
     axis: int
@@ -147,10 +145,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class TraceModel:
-    """``keys``: the values of each that were learnt from; ``degrees``: those that are numbers of
-    ranks or stages; ``layouts`` by the name of their case, ``parts`` by role and case;
-    ``in_order``: ranks start what stands first of what is ready; ``rank_spread``: how much ranks of
-    a stage differ in their durations (see :class:`engine.extensions.synthesis.job.Job`)."""
+    """The model of a family of jobs."""
 
     keys: Mapping[str, tuple[float, ...]]
     degrees: tuple[str, ...]
@@ -162,17 +157,18 @@ class TraceModel:
 
 
 def case(keys: Mapping[str, float], degrees: Sequence[str]) -> str:
-    """Which degrees are 1, so that what communicates along them is not there."""
+    """Return the name of a case: the degrees that are 1, along which nothing communicates."""
     ones = [name for name in degrees if keys[name] == 1]
     return ", ".join(f"{name} = 1" for name in ones) or "no degree is 1"
 
 
 def part_name(stage: int, n_stages: int, of_case: str) -> str:
+    """Return the name of the part of a stage in a case."""
     return f"{role(stage, n_stages)}; {of_case}"
 
 
 def _degrees(jobs: Sequence[Job]) -> tuple[str, ...]:
-    """The keys that are, wherever they are above 1, the size of a group or the number of stages."""
+    """Return the keys whose values above 1 always equal the size of a group or number of stages."""
 
     def is_degree(name: str) -> bool:
         larger = [job for job in jobs if job.keys[name] > 1]
@@ -185,20 +181,20 @@ def _degrees(jobs: Sequence[Job]) -> tuple[str, ...]:
 
 
 def learn(jobs: Sequence[Job]) -> TraceModel:
-    """The model of ``jobs`` that differ in their keys.
+    """Learn the model of ``jobs`` that differ in their keys.
 
-    Raises :class:`DimsweepError` naming the job for keys that are not the same ones or no positive
-    numbers, for one that is given twice, and for structures that no pattern of their case has.
+    Raises :class:`DimsweepError` naming the job for keys that differ in name or are not positive,
+    for duplicate jobs, and for a structure that does not follow the pattern of its case.
     """
     _check_jobs(jobs)
     by_case: dict[str, list[Job]] = defaultdict(list)
     by_part: dict[str, list[Example]] = defaultdict(list)
     degrees = _degrees(jobs)
     for job in jobs:
-        here = case(job.keys, degrees)
-        by_case[here].append(job)
+        case_name = case(job.keys, degrees)
+        by_case[case_name].append(job)
         for stage in range(len(job.stages)):
-            by_part[part_name(stage, len(job.stages), here)].append((job, stage))
+            by_part[part_name(stage, len(job.stages), case_name)].append((job, stage))
     names = list(jobs[0].keys)
     return TraceModel(
         {name: tuple(sorted({job.keys[name] for job in jobs})) for name in names},
@@ -227,7 +223,7 @@ def _parts(by_part: Mapping[str, Sequence[Example]], cases: Mapping[str, str]) -
 
 
 def _texts(examples: Sequence[Example]) -> dict[tuple[str, int], list[str]]:
-    """The symbols of each example's steps, by the name of its job and its stage."""
+    """Return the symbols of each example's steps, by the name of its job and its stage."""
     waiting = {}
     for job, stage in examples:
         steps = job.stages[stage]
@@ -236,10 +232,10 @@ def _texts(examples: Sequence[Example]) -> dict[tuple[str, int], list[str]]:
             tuple(step.symbol.kind == "send" for step in steps),
             tuple(step.after for step in steps),
         )
-    told = describe(waiting.values())
+    described = describe(waiting.values())
     texts: dict[tuple[str, int], list[str]] = {}
     for job, stage in examples:
-        steps, found = job.stages[stage], told[waiting[job.name, stage]]
+        steps, found = job.stages[stage], described[waiting[job.name, stage]]
         if isinstance(found, int):
             names = ", ".join(
                 f"operator {before} ({steps[before].symbol.name!r})"
@@ -247,11 +243,12 @@ def _texts(examples: Sequence[Example]) -> dict[tuple[str, int], list[str]]:
                 if found - before > NEAR or before > found
             )
             raise DimsweepError(
-                f"no rule tells that it waits for {names}",
-                where=job.where(stage, found),
-                hint=f"learnt: what is up to {NEAR} operators before, all open ends, and of the "
-                "operators of a name the last, next, first, all, or the one or those of the same "
-                "round of a loop",
+                f"no rule describes its dependency on {names}",
+                where=job.describe_place(stage, found),
+                hint=f"supported: operators up to {NEAR} steps before, all open ends, and of the "
+                "operators of one name the last, next, first, all, or those in the same round of "
+                "a loop",
+                code="unsupported",
             )
         pairs = zip(steps, found, strict=True)
         texts[job.name, stage] = [str(step.symbol._replace(after=text)) for step, text in pairs]
@@ -260,30 +257,37 @@ def _texts(examples: Sequence[Example]) -> dict[tuple[str, int], list[str]]:
 
 def _check_jobs(jobs: Sequence[Job]) -> None:
     if not jobs:
-        raise DimsweepError("no traces to learn from")
+        raise DimsweepError("there are no traces to learn from", code="missing")
     seen: dict[tuple[tuple[str, float], ...], str] = {}
     for job in jobs:
         if job.keys.keys() != jobs[0].keys.keys():
-            what = f"its keys are {', '.join(job.keys)}; those of {jobs[0].name}, "
-            raise DimsweepError(what + ", ".join(jobs[0].keys), where=job.name)
+            problem = f"its keys are {', '.join(job.keys)}, but {jobs[0].name} has "
+            raise DimsweepError(problem + ", ".join(jobs[0].keys), where=job.name, code="mismatch")
         bad = next((name for name, value in job.keys.items() if not 0 < value < np.inf), None)
         if bad is not None:
-            raise DimsweepError(f"{job.keys[bad]} is no number above 0", where=f"{job.name}: {bad}")
+            raise DimsweepError(
+                f"{job.keys[bad]}; it must be greater than 0",
+                where=f"{job.name}: {bad}",
+                code="out-of-range",
+            )
         if len(job.sizes) != len(jobs[0].sizes):
-            what = f"it has {len(job.sizes)} dimensions; {jobs[0].name}, {len(jobs[0].sizes)}"
-            raise DimsweepError(what, where=job.name)
+            problem = (
+                f"it has {len(job.sizes)} dimensions, but {jobs[0].name} has {len(jobs[0].sizes)}"
+            )
+            raise DimsweepError(problem, where=job.name, code="mismatch")
         if job.in_order != jobs[0].in_order:
             raise DimsweepError(
                 f"only one of this job and {jobs[0].name} was written by dimsweep, whose traces "
                 "run in another order",
                 where=job.name,
                 hint="learn from the traces of one tool at a time",
+                code="conflict",
             )
         same = seen.setdefault(tuple(sorted(job.keys.items())), job.name)
         if same != job.name:
-            raise DimsweepError(f"{same} has the same keys", where=job.name)
+            raise DimsweepError(f"{same} has the same keys", where=job.name, code="duplicate")
         if not all(job.stages):
-            raise DimsweepError("a rank has no operators", where=job.name)
+            raise DimsweepError("a rank has no operators", where=job.name, code="missing")
 
 
 def _layout(jobs: Sequence[Job], degrees: Sequence[str]) -> Layout:
@@ -291,28 +295,30 @@ def _layout(jobs: Sequence[Job], degrees: Sequence[str]) -> Layout:
     groups = {name: group for job in jobs for name, group in job.groups.items()}
     for job in jobs:
         if job.axis != jobs[0].axis:
-            what = f"its stages lie along dimension {job.axis}; those of {jobs[0].name}, along "
-            raise DimsweepError(f"{what}{jobs[0].axis}", where=job.name)
+            problem = (
+                f"its stages are along dimension {job.axis}, but those of {jobs[0].name} along "
+            )
+            raise DimsweepError(f"{problem}{jobs[0].axis}", where=job.name, code="mismatch")
         missing = next((name for name in groups if name not in job.groups), None)
         if missing is not None:
-            what = f"it has no group {missing!r}, others with these keys do"
-            raise DimsweepError(what, where=job.name)
+            problem = f"it lacks the group {missing!r} of other jobs with the same degrees"
+            raise DimsweepError(problem, where=job.name, code="mismatch")
 
-    def of(number: Callable[[Job], float]) -> Formula:
+    def fit_numbers(number: Callable[[Job], float]) -> Formula:
         return fit_product([number(job) for job in jobs], keys, degrees)
 
     def of_group(name: str, d: int) -> Extent:
         return Extent(
-            of(lambda job: job.groups[name].sizes[d]),
-            of(lambda job: job.groups[name].strides[d]),
+            fit_numbers(lambda job: job.groups[name].sizes[d]),
+            fit_numbers(lambda job: job.groups[name].strides[d]),
         )
 
     dims = range(len(jobs[0].sizes))
     return Layout(
-        tuple(of(lambda job, d=d: job.sizes[d]) for d in dims),  # type: ignore[misc]
+        tuple(fit_numbers(lambda job, d=d: job.sizes[d]) for d in dims),  # type: ignore[misc]
         jobs[0].axis,
-        of(lambda job: len(job.stages)),
-        of(lambda job: job.stride),
+        fit_numbers(lambda job: len(job.stages)),
+        fit_numbers(lambda job: job.stride),
         {name: tuple(of_group(name, d) for d in dims) for name in groups},
     )
 
@@ -320,23 +326,23 @@ def _layout(jobs: Sequence[Job], degrees: Sequence[str]) -> Layout:
 def _structure(
     name: str, examples: Sequence[Example], texts: Mapping[tuple[str, int], list[str]]
 ) -> tuple[Pattern, dict[Place, Formula], list[list[Place]]]:
-    """The pattern of a part, how often its loops run, and where in it each example's steps are."""
+    """Return a part's pattern, the counts of its loops, and the places of each example's steps."""
     sequences = [texts[job.name, stage] for job, stage in examples]
     keys = [job.keys_of(stage) for job, stage in examples]
     pattern, followed = _pattern(name, examples, sequences)
     counts: dict[Place, Formula] = {}
     for place in loops(pattern):
-        # A loop within one that never ran says nothing.
+        # A loop within a loop that never ran has no counts.
         seen = {i: found[0][place] for i, found in enumerate(followed) if found[0].get(place)}
         uneven = next((i for i, each in seen.items() if len(set(each)) > 1), None)
         if uneven is not None:
-            what = f"a loop of the {name} runs {seen[uneven][:4]} times in one and the same job"
-            raise DimsweepError(what, where=examples[uneven][0].name)
+            problem = f"a loop of the {name} runs {seen[uneven][:4]} times in one job"
+            raise DimsweepError(problem, where=examples[uneven][0].name, code="unsupported")
         formula = fit_count([each[0] for each in seen.values()], [keys[i] for i in seen])
         if formula is None:
-            what = f"how often a loop of the {name} runs is no simple function of the keys"
+            problem = f"the rounds of a loop of the {name} are not a simple function of the keys"
             times = sorted({each[0] for each in seen.values()})
-            raise DimsweepError(what, hint=f"it ran {times} times")
+            raise DimsweepError(problem, hint=f"it ran {times} times", code="unsupported")
         counts[place] = formula
     return pattern, counts, [places for _, places in followed]
 
@@ -344,7 +350,7 @@ def _structure(
 def _pattern(
     name: str, examples: Sequence[Example], sequences: Sequence[list[str]]
 ) -> tuple[Pattern, list[tuple[Counts, list[Place]]]]:
-    """The pattern that all sequences follow, of the first one, the longest first, that has it."""
+    """Return the first pattern that all sequences follow, trying the longest sequences first."""
     tried: set[Pattern] = set()
     worst = 0
     for number in sorted(range(len(sequences)), key=lambda i: -len(sequences[i])):
@@ -360,9 +366,10 @@ def _pattern(
         if len(tried) == 8:
             break
     raise DimsweepError(
-        f"its {name} has another structure than those of other jobs",
+        f"its {name} differs in structure from other jobs",
         where=examples[worst][0].name,
-        hint="jobs of one family differ in how often things are repeated, and in keys of 1",
+        hint="jobs of one family may differ in repetitions, and in degrees of 1",
+        code="unsupported",
     )
 
 
@@ -373,7 +380,7 @@ FORMAT = "dimsweep trace model 2"
 _LARGEST = 1e30  # a factor, and the value of a key
 _WIDEST = 10.0  # a spread: the standard deviation of a logarithm
 _POWER = 9  # of a key
-_HINT = "a file that dimsweep trace learn wrote"
+_HINT = "give a file that dimsweep trace learn wrote"
 
 
 class _Loop(BaseModel):
@@ -401,7 +408,7 @@ class _File(BaseModel):
 
 
 def write_model(path: Path | str, model: TraceModel) -> None:
-    """Raises :class:`DimsweepError` if the file cannot be written."""
+    """Write a model to a file.  Raises :class:`DimsweepError` if it cannot be written."""
     parts = {
         name: _Part.model_construct(learnt=part.learnt, steps=_steps(part, part.pattern, ()))
         for name, part in model.parts.items()
@@ -425,14 +432,12 @@ def _steps(part: Part, pattern: Pattern, place: Place) -> _Steps:
 
 
 def read_model(path: Path | str) -> TraceModel:
-    """Raises :class:`DimsweepError` for a file that cannot be read or holds no model."""
+    """Read a model.  Raises :class:`DimsweepError` for a file that is not a readable model."""
     path = Path(path)
     content = read_json(path)
     if content.get("format") != FORMAT:
-        what = (
-            f"this is no model of traces: its format is {content.get('format')!r}, not {FORMAT!r}"
-        )
-        raise DimsweepError(what, where=str(path), hint=_HINT)
+        problem = f"this is not a model of traces: its format is {content.get('format')!r}"
+        raise DimsweepError(problem, where=str(path), hint=_HINT, code="unsupported")
     file = validated(_File, content, path)
     try:
         parts = {name: _read_part(part) for name, part in file.parts.items()}
@@ -440,24 +445,24 @@ def read_model(path: Path | str) -> TraceModel:
         model = TraceModel(**given, parts=parts)
         _check_model(model)
         return model
-    except ValueError as error:  # a formula or a symbol that is none
-        what = f"this is no model of traces: {error}"
-        raise DimsweepError(what, where=str(path), hint=_HINT) from error
+    except ValueError as error:  # an invalid formula or symbol
+        problem = f"this is not a model of traces: {error}"
+        raise DimsweepError(problem, where=str(path), hint=_HINT, code="bad-syntax") from error
 
 
 def _check_model(model: TraceModel) -> None:
-    """Raise ValueError for a model of which no job could be made, whatever is asked for."""
+    """Raise ValueError for a model that cannot make any job."""
     for name, values in model.keys.items():
         if not values or not all(0 < value < _LARGEST for value in values):
-            raise ValueError(f"the key {name!r} has not been learnt from numbers above 0")
+            raise ValueError(f"the values of key {name!r} are not all greater than 0")
     if unknown := [name for name in model.degrees if name not in model.keys]:
-        raise ValueError(f"{unknown[0]!r} is a degree and no key")
+        raise ValueError(f"the degree {unknown[0]!r} is not a key")
     if not 0 <= model.rank_spread <= _WIDEST:
-        raise ValueError(f"ranks do not spread by {model.rank_spread:g}")
+        raise ValueError(f"the spread of ranks is {model.rank_spread:g}")
     groups = {name for layout in model.layouts.values() for name in layout.groups}
     for layout in model.layouts.values():
         if not 0 <= layout.axis < len(layout.sizes):
-            raise ValueError(f"there is no axis {layout.axis}")
+            raise ValueError(f"the axis {layout.axis} does not exist")
         extents = [each for dimensions in layout.groups.values() for each in dimensions]
         of_groups = (formula for each in extents for formula in (each.size, each.stride))
         for formula in (*layout.sizes, layout.stages, layout.stride, *of_groups):
@@ -467,7 +472,10 @@ def _check_model(model: TraceModel) -> None:
             _check_formula(formula, {*model.keys, "stage", "stages"})
         once = dict.fromkeys(loops(part.pattern), 1)
         for place in unroll(part.pattern, once):
-            step, quantities = Symbol.of(leaf(part.pattern, place)), part.quantities.get(place, {})
+            step, quantities = (
+                Symbol.parse(leaf(part.pattern, place)),
+                part.quantities.get(place, {}),
+            )
             step.check(groups)
             for rule in filter(None, step.after.split(SEPARATOR)):
                 check_rule(rule)
@@ -481,12 +489,12 @@ def _check_model(model: TraceModel) -> None:
 
 def _check_formula(formula: Formula, keys: Collection[str]) -> None:
     if not 0 <= formula.spread <= _WIDEST:
-        raise ValueError(f"values do not spread by {formula.spread:g}")
+        raise ValueError(f"the spread of a formula is {formula.spread:g}")
     for term in formula.terms:
         if unknown := [name for name in term.powers if name not in keys]:
-            raise ValueError(f"a formula asks for {unknown[0]!r}, which is no key")
+            raise ValueError(f"a formula uses {unknown[0]!r}, which is not a key")
         if not abs(term.factor) < _LARGEST or any(abs(p) > _POWER for p in term.powers.values()):
-            raise ValueError(f"{formula} is no formula of what a job can be")
+            raise ValueError(f"the formula {formula} has too large factors or powers")
 
 
 def _read_part(part: _Part) -> Part:
@@ -502,9 +510,9 @@ def _read_part(part: _Part) -> Part:
                 items.append(Loop(pattern(step.steps, here)))
                 continue
             name = step.pop("step", "")
-            Symbol.of(name)
+            Symbol.parse(name)
             if step:
-                quantities[here] = {key: Formula.of(text) for key, text in step.items()}
+                quantities[here] = {key: Formula.parse(text) for key, text in step.items()}
             items.append(name)
         return tuple(items)
 

@@ -1,4 +1,4 @@
-"""Traces that can be shared: names gone, sizes and durations jittered, the time about the same."""
+"""Obfuscate traces for sharing: no names, jittered sizes and durations, about the same time."""
 
 from collections import defaultdict
 from collections.abc import Hashable
@@ -19,24 +19,28 @@ from dimsweep.engine.workload.graph import (
     Workload,
 )
 
-LARGEST = 0.5  # privacy, from which on nothing of the sizes would be left
+LARGEST = 0.5  # privacy; above it the sizes would be meaningless
 
 
 def obfuscate(workload: Workload, *, privacy: float, seed: int = 0) -> Workload:
-    """``workload`` without its names, and with other sizes and durations.
+    """Return ``workload`` without its names, and with other sizes and durations.
 
-    ``privacy`` is the standard deviation of the logarithm of what sizes and durations are
-    multiplied by: each different one by a factor of its own, equal ones by the same, so that ranks
-    stay consistent and loops stay loops.  The totals of computation, and of the bytes of each kind
-    of communication over each group, stay those that they were.  Operators, streams, tags and
-    groups get numbers in a random order.
-    Raises :class:`DimsweepError` for a privacy outside 0..0.5.
+    Each different size or duration is multiplied by a separate log-normal factor; ``privacy`` is
+    the standard deviation of its logarithm.  Equal values get the same factor, so ranks stay
+    consistent and loops stay loops.  The totals of computation, and of the bytes of each kind of
+    communication over each group, do not change.  Operators, streams, tags and groups get numbers
+    in a random order.  Raises :class:`DimsweepError` for a privacy outside 0..0.5.
     """
     if not 0 <= privacy <= LARGEST:
-        raise DimsweepError(f"{privacy:g} is not in 0..{LARGEST:g}", where="privacy")
+        raise DimsweepError(
+            f"{privacy:g}; it must be from 0 to {LARGEST:g}", where="privacy", code="out-of-range"
+        )
     disguise = _Disguise(workload, privacy, np.random.default_rng(seed))
     graphs = tuple(
-        tuple(Operator(_kind(each.work), disguise.of(each.work), each.after) for each in graph)
+        tuple(
+            Operator(_kind(each.work), disguise.change_work(each.work), each.after)
+            for each in graph
+        )
         for graph in workload.graphs
     )
     groups = {disguise.groups[name]: group for name, group in workload.groups.items()}
@@ -51,7 +55,7 @@ def _kind(work: Work) -> str:
 
 
 def _amounts(work: Work) -> dict[str, float]:
-    """What of a work is a size or a duration."""
+    """Return the sizes and durations of a work by name."""
     if isinstance(work, Receive):
         return {}
     names = ("flops", "n_bytes", "duration") if isinstance(work, Compute) else ("n_bytes",)
@@ -59,7 +63,7 @@ def _amounts(work: Work) -> dict[str, float]:
 
 
 class _Disguise:
-    """What every size, stream and group becomes."""
+    """The replacements of all sizes, streams and groups."""
 
     def __init__(self, workload: Workload, privacy: float, rng: np.random.Generator) -> None:
         works = [operator.work for graph in workload.graphs for operator in graph]
@@ -82,7 +86,8 @@ class _Disguise:
         over = getattr(work, "group", "") or getattr(work, "stream", "")
         return _kind(work), over, name, amount
 
-    def of(self, work: Work) -> Work:
+    def change_work(self, work: Work) -> Work:
+        """Return a work with other names, sizes and durations."""
         changed: dict[str, Any] = {}
         for name, amount in _amounts(work).items():
             key = self._key(work, name, amount)
@@ -103,9 +108,9 @@ class _Disguise:
                 return work
 
 
-def _numbered(what: str, names: object, rng: np.random.Generator) -> dict[str, str]:
+def _numbered(noun: str, names: object, rng: np.random.Generator) -> dict[str, str]:
     listed = list(names)  # type: ignore[call-overload]
     return {
-        name: f"{what} {number}"
+        name: f"{noun} {number}"
         for name, number in zip(listed, rng.permutation(len(listed)), strict=True)
     }

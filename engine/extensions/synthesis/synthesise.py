@@ -1,4 +1,4 @@
-"""Jobs from the model: for keys that were asked for, the operators of every rank."""
+"""Synthesise jobs from the model: the operators of every rank for requested keys."""
 
 import itertools
 import math
@@ -28,8 +28,8 @@ from dimsweep.engine.workload.graph import (
     Workload,
 )
 
-FARTHEST = 8.0  # times beyond what was learnt, that is synthesised
-FEW = 5  # jobs, below which a part is warned of
+FARTHEST = 8.0  # largest factor beyond the learnt values
+FEW = 5  # parts learnt from fewer jobs raise a warning
 _MOST = 5_000_000  # operators of all stages
 _MOST_RANKS = 10**7
 _MANY = 1e9  # of anything
@@ -37,7 +37,7 @@ _MANY = 1e9  # of anything
 
 @dataclass(frozen=True)
 class Synthesised:
-    """A workload on dimensions of ``sizes``, and ``warnings`` about what it was asked for."""
+    """A workload on dimensions of ``sizes``, with ``warnings`` about the requested keys."""
 
     workload: Workload
     sizes: tuple[int, ...]
@@ -45,29 +45,36 @@ class Synthesised:
 
     @property
     def n_ranks(self) -> int:
+        """Number of ranks."""
         return math.prod(self.sizes)
 
 
 def synthesise(
     model: TraceModel, asked: Mapping[str, float], *, seed: int = 0, spread: bool = True
 ) -> Synthesised:
-    """The job that the model expects for ``asked``; a key that is not asked for must have had one
-    value only.  Durations and sizes scatter as they did, unless ``spread`` is off.
+    """Return the job that the model expects for ``asked``.
 
-    Raises :class:`DimsweepError` for an unknown key, one that never varied, one that is missing, or
-    one that is :data:`FARTHEST` times beyond what was learnt; and for a case that was not learnt.
+    Keys with a single learnt value may be omitted.  Durations and sizes scatter as in the learnt
+    jobs, unless ``spread`` is off.
+
+    Raises :class:`DimsweepError` for an unknown, constant or missing key, for a key more than
+    :data:`FARTHEST` times beyond the learnt values, and for a case that was not learnt.
     """
     keys, warnings = _keys(model, asked)
     here = case(keys, model.degrees)
     if here not in model.layouts:
         known = "; ".join(sorted(model.layouts))
-        raise DimsweepError(f"no trace was learnt with {here}", hint=f"learnt: {known}")
+        raise DimsweepError(
+            f"no trace was learnt with {here}", hint=f"learnt: {known}", code="missing"
+        )
     layout = model.layouts[here]
-    sizes = tuple(_whole(size, keys, "ranks of a dimension") for size in layout.sizes)
+    sizes = tuple(_whole_number(size, keys, "ranks of a dimension") for size in layout.sizes)
     if not 1 <= (n_ranks := math.prod(sizes)) <= _MOST_RANKS:
-        raise DimsweepError(f"{n_ranks:,} ranks are asked for, of 1 to {_MOST_RANKS:,}")
-    stages = _whole(layout.stages, keys, "stages")
-    stride = _whole(layout.stride, keys, "ranks between stages")
+        raise DimsweepError(
+            f"the job has {n_ranks:,} ranks; it must have 1 to {_MOST_RANKS:,}", code="out-of-range"
+        )
+    stages = _whole_number(layout.stages, keys, "stages")
+    stride = _whole_number(layout.stride, keys, "ranks between stages")
     groups = {name: _group(name, of, keys) for name, of in layout.groups.items()}
     rng = np.random.default_rng(seed) if spread else None
     asked_for = _Asked(keys, sizes, layout.axis, stages, stride, rng, {})
@@ -85,52 +92,51 @@ def synthesise(
 
 
 def _learnt_from_few(model: TraceModel, names: Collection[str]) -> Iterator[str]:
-    """A warning for each part that no spread between jobs is known of."""
+    """Yield a warning for each part whose spread between jobs is unknown."""
     for name in sorted(names):
         n = model.parts[name].learnt
         if n < FEW:
             jobs = "1 job" if n == 1 else f"{n} jobs"
             yield (
-                f"the part {name!r} was learnt from {jobs}: how its sizes and durations depend on "
-                f"{len(model.keys)} keys is a guess"
+                f"the part {name!r} was learnt from {jobs}: its sizes and durations may depend "
+                f"differently on the {len(model.keys)} keys"
             )
 
 
 class _Asked(NamedTuple):
-    """What all stages of a job have in common: its keys, where stages are, what durations are drawn
-    with, and the tags of messages, by source, target, name and number."""
+    """The common properties of a job's stages."""
 
     keys: Mapping[str, float]
     sizes: tuple[int, ...]
     axis: int
     stages: int
     stride: int
-    rng: np.random.Generator | None
-    tags: dict[tuple[int, int, str, int], int]
+    rng: np.random.Generator | None  # draws durations; None without spread
+    tags: dict[tuple[int, int, str, int], int]  # by source, target, name and number
 
 
 def _scattered(
     graph: Sequence[Operator], spread: float, rng: np.random.Generator
 ) -> tuple[Operator, ...]:
-    """One rank's graph of a stage: others take longer or shorter."""
+    """Return one rank's graph of a stage, with scattered durations."""
 
-    def of(work: Work) -> Work:
+    def scatter(work: Work) -> Work:
         if not isinstance(work, Compute) or work.duration is None:
             return work
         return replace(work, duration=round(work.duration * _factor(spread, rng)))
 
-    return tuple(Operator(each.name, of(each.work), each.after) for each in graph)
+    return tuple(Operator(each.name, scatter(each.work), each.after) for each in graph)
 
 
 def _factor(spread: float, rng: np.random.Generator) -> float:
-    """Log-normal, 1 in the mean."""
+    """Draw a log-normal factor with mean 1."""
     return math.exp(spread * rng.standard_normal() - spread**2 / 2)
 
 
 def _group(name: str, dimensions: Sequence[Extent], keys: Mapping[str, float]) -> Group:
     return Group(
-        tuple(_whole(each.size, keys, f"members of {name}") for each in dimensions),
-        tuple(_whole(each.stride, keys, f"stride of {name}") for each in dimensions),
+        tuple(_whole_number(each.size, keys, f"members of {name}") for each in dimensions),
+        tuple(_whole_number(each.stride, keys, f"stride of {name}") for each in dimensions),
     )
 
 
@@ -139,18 +145,29 @@ def _keys(model: TraceModel, asked: Mapping[str, float]) -> tuple[dict[str, floa
     for name, value in asked.items():
         if name not in model.keys:
             hint = suggest_names(name, model.keys)
-            raise DimsweepError("no such key was learnt", where=name, hint=hint)
+            raise DimsweepError(
+                "no key of this name was learnt", where=name, hint=hint, code="unknown-key"
+            )
         low, high = model.keys[name][0], model.keys[name][-1]
         learnt = f"it was learnt from {low:g} to {high:g}"
         if not value > 0:
-            raise DimsweepError(f"{value:g} is no number above 0", where=name, hint=learnt)
+            raise DimsweepError(
+                f"{value:g}; it must be greater than 0",
+                where=name,
+                hint=learnt,
+                code="out-of-range",
+            )
         if low == high and value != low:
-            what = f"it was {low:g} in all traces, so what {value:g} means was not learnt"
-            raise DimsweepError(what, where=name, hint="learn from traces in which it varies")
+            problem = f"it was {low:g} in all traces, so the effect of {value:g} is unknown"
+            raise DimsweepError(
+                problem, where=name, hint="learn from traces in which it varies", code="unsupported"
+            )
         beyond = max(value / high, low / value)
         if beyond > FARTHEST:
-            what = f"{value:g} is {beyond:.3g} times beyond the traces; at most {FARTHEST:g}"
-            raise DimsweepError(what, where=name, hint=learnt)
+            problem = (
+                f"{value:g} is {beyond:.3g} times beyond the traces; the limit is {FARTHEST:g}"
+            )
+            raise DimsweepError(problem, where=name, hint=learnt, code="out-of-range")
         if beyond > 1:
             warnings.append(f"{name}={value:g} is extrapolated: {learnt}")
     missing = [name for name, values in model.keys.items() if name not in asked and len(values) > 1]
@@ -160,19 +177,24 @@ def _keys(model: TraceModel, asked: Mapping[str, float]) -> tuple[dict[str, floa
             "this key needs a value",
             where=missing[0],
             hint=f"it was learnt from {low:g} to {high:g}",
+            code="missing",
         )
     return {
         name: float(asked.get(name, values[0])) for name, values in model.keys.items()
     }, warnings
 
 
-def _whole(formula: Formula, keys: Mapping[str, float], what: str) -> int:
-    exact = formula.at(keys)
+def _whole_number(formula: Formula, keys: Mapping[str, float], noun: str) -> int:
+    exact = formula.evaluate(keys)
     if not exact < _MANY:
-        raise DimsweepError(f"{exact:g} {what} are too many")
+        raise DimsweepError(
+            f"the job has {exact:g} {noun}; the limit is {_MANY:g}", code="too-many"
+        )
     if abs(exact - round(exact)) > 1e-4 * max(exact, 1.0) or round(exact) < 0:
         asked = ", ".join(f"{name}={value:g}" for name, value in keys.items())
-        raise DimsweepError(f"{exact:g} {what} are asked for by {asked}; it must be a whole number")
+        raise DimsweepError(
+            f"{asked} give {exact:g} {noun}; it must be a whole number", code="out-of-range"
+        )
     return round(exact)
 
 
@@ -181,11 +203,13 @@ def _graph(model: TraceModel, stage: int, asked: _Asked) -> tuple[Operator, ...]
     name = part_name(stage, stages, case(keys, model.degrees))
     if name not in model.parts:
         known = "; ".join(sorted(model.parts))
-        raise DimsweepError(f"no trace of a {name} was learnt", hint=f"learnt: {known}")
+        raise DimsweepError(
+            f"no trace with a {name} was learnt", hint=f"learnt: {known}", code="missing"
+        )
     part = model.parts[name]
     of_stage = {**keys, "stage": float(stage), "stages": float(stages)}
     places = unrolled(part, of_stage)
-    symbols = {place: Symbol.of(leaf(part.pattern, place)) for place in set(places)}
+    symbols = {place: Symbol.parse(leaf(part.pattern, place)) for place in set(places)}
     makers = _Makers(part, symbols, stage, asked)
     steps = Steps(
         [symbols[place].label for place in places],
@@ -195,37 +219,45 @@ def _graph(model: TraceModel, stage: int, asked: _Asked) -> tuple[Operator, ...]
     operators: list[Operator] = []
     for place in places:
         symbol = symbols[place]
-        after = _after(reader, symbol, name)
+        after = _list_dependencies(reader, symbol, name)
         operators.append(Operator(symbol.name, makers.make(place), after))
         reader.advance(after)
     return tuple(operators)
 
 
 def unrolled(part: Part, keys: Mapping[str, float]) -> list[Place]:
-    """The places of a part's steps in their order; ``keys`` are those that counts depend on."""
+    """Return the places of a part's steps in order; counts depend on ``keys``."""
     counts = {
-        place: _whole(part.counts[place], keys, "rounds of a loop") for place in loops(part.pattern)
+        place: _whole_number(part.counts[place], keys, "rounds of a loop")
+        for place in loops(part.pattern)
     }
     places = list(itertools.islice(unroll(part.pattern, counts), _MOST + 1))
     if len(places) > _MOST:
-        raise DimsweepError(f"a rank would have more than {_MOST:,} operators")
+        raise DimsweepError(f"a rank would have more than {_MOST:,} operators", code="too-many")
     return places
 
 
-def _after(reader: Reader, symbol: Symbol, part: str) -> tuple[int, ...]:
+def _list_dependencies(reader: Reader, symbol: Symbol, part: str) -> tuple[int, ...]:
     found: set[int] = set()
     for rule in symbol.after.split(SEPARATOR) if symbol.after else ():
         picked = reader.picks(rule)
         if not picked:
-            what = f"{symbol.name!r} of the {part} waits for what is not there: {rule}"
-            raise DimsweepError(what, hint="learn from jobs that are more like what is asked for")
+            problem = f"{symbol.name!r} of the {part} has a dependency that does not exist: {rule}"
+            raise DimsweepError(
+                problem,
+                hint="learn from jobs that are more similar to the requested one",
+                code="unsupported",
+            )
         found.update(picked)
     return tuple(sorted(found))
 
 
 class _Makers:
-    """Works of one stage's steps.  Messages of a name to each peer are numbered, as those received
-    are, so that the first one sent is the first one received."""
+    """A factory of the works of one stage's steps.
+
+    Messages of a name to each peer are numbered, so that the first one sent is the first one
+    received.
+    """
 
     def __init__(
         self, part: Part, symbols: Mapping[Place, Symbol], stage: int, asked: _Asked
@@ -233,7 +265,7 @@ class _Makers:
         self._symbols, self._stage, self._asked = symbols, stage, asked
         self._means = {
             place: {
-                name: (max(formula.at(asked.keys), 0.0), formula.spread)
+                name: (max(formula.evaluate(asked.keys), 0.0), formula.spread)
                 for name, formula in part.quantities.get(place, {}).items()
             }
             for place in symbols
@@ -287,12 +319,15 @@ class _Makers:
         return Receive(offset, tag)
 
 
-# --- what a model gives away of the jobs that it learnt from -------------------------------------
+# --- how much a model reveals of the jobs that it was learnt from ---------------------------------
 
 
 def distance(model: TraceModel, job: Job) -> float:
-    """How far a job's sizes and durations are from what the model expects of its keys: the mean of
-    |ln(value / expected)|; infinite where the model has no such structure."""
+    """Return the distance of a job from the model's expectation for its keys.
+
+    It is the mean of |ln(value / expected)| over sizes and durations, or infinite if the model
+    lacks the job's structure.
+    """
     total, n = 0.0, 0
     for stage, steps in enumerate(job.stages):
         name = part_name(stage, len(job.stages), case(job.keys, model.degrees))
@@ -300,20 +335,23 @@ def distance(model: TraceModel, job: Job) -> float:
         places = unrolled(part, job.keys_of(stage)) if part else []
         if part is None or len(places) != len(steps):
             return float("inf")
-        labels = {place: Symbol.of(leaf(part.pattern, place)).label for place in set(places)}
+        labels = {place: Symbol.parse(leaf(part.pattern, place)).label for place in set(places)}
         for place, step in zip(places, steps, strict=True):
             if labels[place] != step.symbol.label:
                 return float("inf")
             for quantity, value in step.values.items():
-                expected = part.quantities[place][quantity].at(job.keys)
+                expected = part.quantities[place][quantity].evaluate(job.keys)
                 if value > 0 and expected > 0:
                     total, n = total + abs(float(np.log(value / expected))), n + 1
     return total / max(n, 1)
 
 
 def membership(model: TraceModel, learnt: Sequence[Job], others: Sequence[Job]) -> float:
-    """The share of pairs, of a job that was learnt from and one that was not, in which the model is
-    nearer to the first (ties count half): 0.5 tells nothing, 1 gives every member away."""
+    """Return how well distances reveal the learnt jobs, from 0.5 (not at all) to 1.
+
+    It is the share of pairs of a learnt and another job in which the model is nearer to the learnt
+    one; ties count half.
+    """
     distances = ([distance(model, job) for job in jobs] for jobs in (learnt, others))
     pairs = itertools.product(*distances)
     return float(np.mean([0.5 if a == b else float(a < b) for a, b in pairs]))

@@ -1,10 +1,10 @@
-"""What steps wait for, told in a way that holds in jobs of other sizes.
+"""Describe the dependencies of steps by rules that hold in jobs of other sizes.
 
-A step's *label* is what it has in common with the same step at other times: all forward products
-of a layer, say.  It waits for what is a fixed distance back, for all open ends, or for steps of a
-label that a *rule* picks: the last one before it, those of its own round of a loop, all of them...
-Mostly several rules pick the same step of a trace.  The one is taken that holds for most steps of
-the label in all traces, since it is the likeliest to hold in those that nobody has.
+A step's *label* is common to equal steps at different times: all forward products of a layer,
+say.  A step depends on a step at a fixed distance, on all open ends, or on steps of a label that
+a *rule* picks: the last one before it, those of the same round of a loop, all of them, and so on.
+Mostly several rules pick the same step of a trace.  The rule that holds for most steps of the
+label in all traces is chosen, since it is the likeliest to hold in new jobs.
 """
 
 from bisect import bisect_left, bisect_right
@@ -13,19 +13,19 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from graphlib import TopologicalSorter
 from typing import NamedTuple
 
-NEAR = 16  # steps, over which a dependency is a distance
+NEAR = 16  # largest distance of a dependency in steps
 OPEN = "open"
 SEPARATOR = "; "
 
 After = tuple[int, ...]
-_Candidate = tuple[str, Sequence[int]]  # a rule, and what it picks
+_Candidate = tuple[str, Sequence[int]]  # a rule, and the places that it picks
 
 
 class Steps:
-    """The labels of a rank's steps in their order, and which of them nobody need wait for."""
+    """The labels of a rank's steps, in order."""
 
     def __init__(self, labels: Sequence[str], loose: Sequence[bool]) -> None:
-        """``loose``: steps, such as sends, that are no open ends."""
+        """``loose`` marks steps, such as sends, that never count as open ends."""
         self.labels, self.loose = labels, loose
         self.places: dict[str, list[int]] = defaultdict(list)
         self.number: list[int] = []  # of a step among those of its label
@@ -35,14 +35,14 @@ class Steps:
 
 
 class Reader:
-    """Goes through steps in their order, and says of each what a rule picks."""
+    """An iterator over steps that evaluates rules at the current step."""
 
     def __init__(self, steps: Steps) -> None:
         self._steps, self._at, self._far = steps, 0, -1
-        self._ends: set[int] = set()  # that nobody waits for yet
+        self._ends: set[int] = set()  # steps without dependents so far
 
     def picks(self, rule: str) -> Sequence[int]:
-        """The places that ``rule`` picks for the step that is next; none if there are none."""
+        """Return the places that ``rule`` picks for the current step; empty if there are none."""
         if rule == OPEN:
             return tuple(self._ends)
         name, of, label = rule.partition(": ")
@@ -52,8 +52,8 @@ class Reader:
         places = self._steps.places.get(label)
         return _RULES[name](self._steps, self._at, places, self._far) if places else ()
 
-    def near(self, after: After) -> Iterator[_Candidate]:
-        """Distances, and all open ends, if they are what the next step waits for."""
+    def list_distances(self, after: After) -> Iterator[_Candidate]:
+        """Yield the distances, and the open ends, that match dependencies of the current step."""
         waits = set(after)
         if waits == self._ends and waits:
             yield OPEN, after
@@ -61,8 +61,8 @@ class Reader:
             if 0 < self._at - before <= NEAR:
                 yield str(self._at - before), (before,)
 
-    def by_label(self, after: After) -> Iterator[_Candidate]:
-        """All other rules that pick nothing but what the next step waits for."""
+    def list_rules(self, after: After) -> Iterator[_Candidate]:
+        """Yield all other rules that pick only dependencies of the current step."""
         waits = set(after)
         for label in dict.fromkeys(self._steps.labels[before] for before in after):
             places = self._steps.places[label]
@@ -72,7 +72,7 @@ class Reader:
                     yield f"{name}: {label}", found
 
     def advance(self, after: After) -> None:
-        """The next step waits for these; go on to the one behind it."""
+        """Move to the next step; the current one waits for ``after``."""
         self._far = min(after, default=-1)
         self._ends.difference_update(after)
         if not self._steps.loose[self._at]:
@@ -81,20 +81,20 @@ class Reader:
 
 
 class Waiting(NamedTuple):
-    """Labels of a rank's steps, which of them are loose, and the places that each waits for."""
+    """Labels of a rank's steps, their loose flags, and the places of their dependencies."""
 
     labels: tuple[str, ...]
     loose: tuple[bool, ...]
     after: tuple[After, ...]
 
 
-def describe(those: Iterable[Waiting]) -> dict[Waiting, list[str] | int]:
-    """For each rank's steps what each of them waits for, as the text of its rules.
+def describe(waitings: Iterable[Waiting]) -> dict[Waiting, list[str] | int]:
+    """Return the rules of each step's dependencies as text, for each rank.
 
-    A dependency that no rule tells is left out where others imply it; if they do not, the number of
-    the step stands in the place of the texts.
+    A dependency without a rule is left out if others imply it.  Otherwise the number of the first
+    such step replaces the rank's texts.
     """
-    distinct = list(dict.fromkeys(those))
+    distinct = list(dict.fromkeys(waitings))
     plain = _plain_labels(distinct)
     votes: dict[str, Counter[str]] = defaultdict(Counter)
     for waiting in distinct:
@@ -109,25 +109,28 @@ def describe(those: Iterable[Waiting]) -> dict[Waiting, list[str] | int]:
                 waiting.labels, waiting.after, _candidates(waiting, plain), strict=True
             )
         ]
-        told = [set().union(*rules.values()) for rules in chosen]
+        covered = [set().union(*rules.values()) for rules in chosen]
         texts[waiting] = [SEPARATOR.join(rules) for rules in chosen]
-        untold = _untold(waiting.after, told)
-        if untold is not None:
-            texts[waiting] = untold
-        elif any(len(a) < len(b) for a, b in zip(told, waiting.after, strict=True)):
-            shorter[waiting] = waiting._replace(after=tuple(tuple(sorted(t)) for t in told))
+        uncovered = _find_uncovered(waiting.after, covered)
+        if uncovered is not None:
+            texts[waiting] = uncovered
+        elif any(len(a) < len(b) for a, b in zip(covered, waiting.after, strict=True)):
+            shorter[waiting] = waiting._replace(after=tuple(tuple(sorted(t)) for t in covered))
     if not shorter:
         return texts
-    # Rules look at what earlier steps wait for, which is less now.
+    # Rules depend on the dependencies of earlier steps, which are fewer now.
     again = describe(shorter.get(waiting, waiting) for waiting in distinct)
     return {waiting: again[shorter.get(waiting, waiting)] for waiting in distinct}
 
 
-def _plain_labels(those: Sequence[Waiting]) -> set[str]:
-    """The labels that distances and open ends tell all of, the same ones at each step of a label.
-    No other rule is asked about them, which most of the time would go into."""
+def _plain_labels(waitings: Sequence[Waiting]) -> set[str]:
+    """Return the labels whose dependencies are all distances and open ends.
+
+    They must be the same at each step of a label.  Other rules, which take most of the time, are
+    not evaluated for these labels.
+    """
     always: dict[str, set[str]] = {}
-    for waiting in those:
+    for waiting in waitings:
         for label, after, candidates in zip(
             waiting.labels, waiting.after, _candidates(waiting), strict=True
         ):
@@ -135,7 +138,7 @@ def _plain_labels(those: Sequence[Waiting]) -> set[str]:
                 rules = {rule for rule, _ in candidates}
                 always[label] = always[label] & rules if label in always else rules
     plain = set(always)
-    for waiting in those:
+    for waiting in waitings:
         for label, after, candidates in zip(
             waiting.labels, waiting.after, _candidates(waiting), strict=True
         ):
@@ -148,12 +151,12 @@ def _plain_labels(those: Sequence[Waiting]) -> set[str]:
 def _candidates(
     waiting: Waiting, plain: Collection[str] | None = None
 ) -> Iterator[list[_Candidate]]:
-    """The rules that hold for each step; if ``plain`` labels are given, all rules for others."""
+    """Yield the rules that hold for each step; only distances and open ends if ``plain``."""
     reader = Reader(Steps(waiting.labels, waiting.loose))
     for label, after in zip(waiting.labels, waiting.after, strict=True):
-        found = list(reader.near(after)) if after else []
+        found = list(reader.list_distances(after)) if after else []
         if after and plain is not None and label not in plain:
-            found += reader.by_label(after)
+            found += reader.list_rules(after)
         yield found
         reader.advance(after)
 
@@ -161,7 +164,7 @@ def _candidates(
 def _chosen(
     after: After, candidates: Iterable[_Candidate], votes: Mapping[str, int]
 ) -> dict[str, Sequence[int]]:
-    """As few rules as tell it all, the most common ones first."""
+    """Return the fewest rules that cover all dependencies, the most common ones first."""
     left, chosen = set(after), dict[str, Sequence[int]]()
     for rule, found in sorted(candidates, key=lambda each: (-votes[each[0]], -len(each[1]))):
         if not left.isdisjoint(found):
@@ -170,15 +173,17 @@ def _chosen(
     return chosen
 
 
-def _untold(after: Sequence[After], told: Sequence[set[int]]) -> int | None:
-    """The first step that waits for one that is not told, and is not implied by what is told."""
-    missing = {i: set(each) - told[i] for i, each in enumerate(after) if len(told[i]) < len(each)}
+def _find_uncovered(after: Sequence[After], covered: Sequence[set[int]]) -> int | None:
+    """Return the first step with a dependency that is neither covered nor implied, or None."""
+    missing = {
+        i: set(each) - covered[i] for i, each in enumerate(after) if len(covered[i]) < len(each)
+    }
     if not missing:
         return None
-    before: dict[int, int] = {}  # of each step all that end earlier, a bit each
-    for i in TopologicalSorter(dict(enumerate(told))).static_order():
+    before: dict[int, int] = {}  # of each step, a bit for each step that ends earlier
+    for i in TopologicalSorter(dict(enumerate(covered))).static_order():
         bits = 0
-        for each in told[i]:
+        for each in covered[i]:
             bits |= before[each] | 1 << each
         before[i] = bits
     return next(
@@ -188,8 +193,8 @@ def _untold(after: Sequence[After], told: Sequence[set[int]]) -> int | None:
 
 # --- rules --------------------------------------------------------------------------------------
 
-# Each picks, of the places of one label, those that a step waits for; ``far`` is the farthest step
-# that the one before it waited for.
+# A rule picks dependencies of a step among the places of one label; ``far`` is the farthest
+# dependency of the previous step.
 _Rule = Callable[[Steps, int, Sequence[int], int], Sequence[int]]
 
 
@@ -197,16 +202,16 @@ def _slice(places: Sequence[int], at: int) -> Sequence[int]:
     return places[at : at + 1] if at >= 0 else ()
 
 
-def _last(_: Steps, i: int, places: Sequence[int], __: int) -> Sequence[int]:
+def _last_before(_: Steps, i: int, places: Sequence[int], __: int) -> Sequence[int]:
     return _slice(places, bisect_left(places, i) - 1)
 
 
-def _next(_: Steps, i: int, places: Sequence[int], __: int) -> Sequence[int]:
+def _next_after(_: Steps, i: int, places: Sequence[int], __: int) -> Sequence[int]:
     return _slice(places, bisect_right(places, i))
 
 
 def _first_since(steps: Steps, i: int, places: Sequence[int], _: int) -> Sequence[int]:
-    """The first one after the step of one's own label before."""
+    """Return the first one after the previous step of the same label."""
     number = steps.number[i]
     before = steps.places[steps.labels[i]][number - 1] if number else -1
     found = _slice(places, bisect_right(places, before))
@@ -214,7 +219,7 @@ def _first_since(steps: Steps, i: int, places: Sequence[int], _: int) -> Sequenc
 
 
 def _last_until(steps: Steps, i: int, places: Sequence[int], _: int) -> Sequence[int]:
-    """The last one before the next step of one's own label."""
+    """Return the last one before the next step of the same label."""
     own, number = steps.places[steps.labels[i]], steps.number[i] + 1
     until = own[number] if number < len(own) else len(steps.labels)
     found = _slice(places, bisect_left(places, until) - 1)
@@ -222,24 +227,24 @@ def _last_until(steps: Steps, i: int, places: Sequence[int], _: int) -> Sequence
 
 
 def _following(_: Steps, __: int, places: Sequence[int], far: int) -> Sequence[int]:
-    """The first one after the farthest that the step before waited for: a kernel's launch."""
+    """Return the first one after the previous step's farthest dependency: a kernel's launch."""
     return _slice(places, bisect_right(places, far)) if far >= 0 else ()
 
 
-def _again(_: Steps, __: int, places: Sequence[int], far: int) -> Sequence[int]:
-    """The farthest that the step before waited for."""
+def _farthest_again(_: Steps, __: int, places: Sequence[int], far: int) -> Sequence[int]:
+    """Return the previous step's farthest dependency."""
     found = _slice(places, bisect_left(places, far)) if far >= 0 else ()
     return found if found and found[0] == far else ()
 
 
 def _cycle(steps: Steps, i: int, places: Sequence[int], _: int) -> Sequence[int]:
-    """Rounds of rounds: the one of the same number in the inner loop."""
+    """Return the one with the same number in the inner loop, for rounds of rounds."""
     n = len(steps.places[steps.labels[i]])
     return () if n % len(places) else _slice(places, steps.number[i] % len(places))
 
 
 def _mirrored(steps: Steps, i: int, places: Sequence[int], _: int) -> Sequence[int]:
-    """The same in the opposite order, as backward passes have."""
+    """Return the one with the same number in reverse order, as in backward passes."""
     n = len(steps.places[steps.labels[i]])
     if n % len(places):
         return ()
@@ -247,19 +252,19 @@ def _mirrored(steps: Steps, i: int, places: Sequence[int], _: int) -> Sequence[i
 
 
 def _owner(steps: Steps, i: int, places: Sequence[int], _: int) -> Sequence[int]:
-    """The one of the outer loop's round."""
+    """Return the one of the outer loop's round."""
     n = len(steps.places[steps.labels[i]])
     return () if n % len(places) else _slice(places, steps.number[i] * len(places) // n)
 
 
 def _strided(steps: Steps, i: int, places: Sequence[int], _: int) -> Sequence[int]:
-    """Those of the same number in all rounds: a layer's gradients of all micro-batches."""
+    """Return those with the same number in all rounds: a layer's gradients of all micro-batches."""
     n = len(steps.places[steps.labels[i]])
     return () if len(places) % n else places[steps.number[i] :: n]
 
 
 def _block(steps: Steps, i: int, places: Sequence[int], _: int) -> Sequence[int]:
-    """All those of the inner loop in one's own round."""
+    """Return all those of the inner loop in the same round."""
     n = len(steps.places[steps.labels[i]])
     size, left = divmod(len(places), n)
     return () if left else places[steps.number[i] * size : (steps.number[i] + 1) * size]
@@ -271,8 +276,8 @@ _RULES: Mapping[str, _Rule] = {
     "block's first": lambda *given: _block(*given)[:1],
     "block's last": lambda *given: _block(*given)[-1:],
     "all": lambda _, __, places, ___: places,
-    "last": _last,
-    "next": _next,
+    "last": _last_before,
+    "next": _next_after,
     "first since": _first_since,
     "last until": _last_until,
     "numbered": _cycle,
@@ -281,12 +286,12 @@ _RULES: Mapping[str, _Rule] = {
     "first": lambda _, __, places, ___: places[:1],
     "final": lambda _, __, places, ___: places[-1:],
     "following": _following,
-    "again": _again,
+    "again": _farthest_again,
 }
 
 
 def check_rule(rule: str) -> None:
-    """Raise ValueError for what is no rule."""
+    """Raise ValueError for an invalid rule."""
     name, of, _ = rule.partition(": ")
     if not (name in _RULES if of else rule == OPEN or rule.isdecimal()):
-        raise ValueError(f"{rule!r} is no rule of what a step waits for")
+        raise ValueError(f"unknown rule {rule!r}")

@@ -73,8 +73,10 @@ class BusModel:
 
 @dataclass(frozen=True, config=_BY_NAME)
 class System:
-    """The settings of ``system.json`` that affect a time. Delays are in ns; without a ``bus`` the
-    endpoint delay stands for the bus between NPU and memory."""
+    """The settings of ``system.json`` that affect a time. Delays are in ns.
+
+    Without a ``bus`` the endpoint delay stands for the bus between NPU and memory.
+    """
 
     algorithms: Mapping[CollectiveKind, tuple[str, ...]]
     custom: Mapping[CollectiveKind, str] = Field(default_factory=dict)
@@ -96,18 +98,18 @@ class System:
 
     @property
     def local_memory_bandwidth(self) -> float:
-        """Bytes/s."""
+        """Bandwidth of the NPU's memory in bytes/s."""
         return self.local_memory_gigabytes * 1e9
 
     @property
     def peak(self) -> float:
-        """FLOP/s."""
+        """Peak rate of an NPU in FLOP/s."""
         return self.teraflops * 1e12
 
 
 @dataclass(frozen=True, config=_BY_NAME)
 class RemoteMemory:
-    """``latency`` in ns, ``bandwidth`` in bytes/ns."""
+    """The settings of ``memory.json``: ``latency`` in ns, ``bandwidth`` in bytes/ns."""
 
     kind: Literal[
         "NO_MEMORY_EXPANSION",
@@ -162,11 +164,18 @@ def read_network(path: Path) -> Network:
     n = len(file.topology)
     for key, values in file:
         if len(values) != n:
-            raise DimsweepError(f"{len(values)} entries for {n} dimensions", where=f"{path}: {key}")
+            raise DimsweepError(
+                f"{len(values)} entries for {n} dimensions", where=f"{path}: {key}", code="mismatch"
+            )
     for name in file.topology:
         if name not in BLOCKS:
-            hint = ", ".join(BLOCKS)
-            raise DimsweepError(f"{name!r} is no topology", where=f"{path}: topology", hint=hint)
+            hint = f"known: {', '.join(BLOCKS)}"
+            raise DimsweepError(
+                f"unknown topology {name!r}",
+                where=f"{path}: topology",
+                hint=hint,
+                code="unknown-name",
+            )
     blocks = tuple(BLOCKS[name] for name in file.topology)
     return Network(blocks, tuple(file.npus_count), tuple(file.bandwidth), tuple(file.latency))
 
@@ -186,10 +195,11 @@ def read_system(path: Path) -> System:
         for name in algorithms[kind]:
             if not _ALGORITHM.fullmatch(name):
                 raise DimsweepError(
-                    f"{name!r} is no algorithm",
+                    f"unknown algorithm {name!r}",
                     where=f"{path}: {key_of(kind)}",
-                    hint="ring, direct (or direct1, direct2, ...), halvingDoubling, "
+                    hint="known: ring, direct (or direct1, direct2, ...), halvingDoubling, "
                     "doubleBinaryTree, oneRing, oneDirect, oneHalvingDoubling",
+                    code="unknown-name",
                 )
         if files := content.get(f"{key_of(kind)}-custom"):
             custom[kind] = str(files[0] if isinstance(files, list) else files)
@@ -203,7 +213,11 @@ def read_memory(path: Path | None) -> RemoteMemory:
     """Read ``memory.json``; without a file the memory is not expanded."""
     memory = RemoteMemory() if path is None else validated(RemoteMemory, read_json(path), path)
     if memory.kind != "NO_MEMORY_EXPANSION" and not memory.bandwidth:
-        raise DimsweepError("it must be more than zero", where=f"{path}: remote-mem-bw")
+        raise DimsweepError(
+            f"{memory.bandwidth:g}; it must be greater than 0",
+            where=f"{path}: remote-mem-bw",
+            code="out-of-range",
+        )
     return memory
 
 
@@ -237,7 +251,7 @@ def read_inputs(
         options or Options(),
     )
     custom = {
-        kind: read_workload(_beside(prefix, system), dims.n_npus)
+        kind: read_workload(_resolve_prefix(prefix, system), dims.n_npus)
         for kind, prefix in inputs.system.custom.items()
     }
     return replace(inputs, custom=custom)
@@ -246,8 +260,10 @@ def read_inputs(
 def with_noted_groups(
     inputs: Inputs, traces: Sequence[Sequence[Node]]
 ) -> tuple[Inputs, list[Sequence[Node]]]:
-    """Return the inputs with the groups that the traces record, and the traces with these groups'
-    names; groups of a file go before them."""
+    """Return the inputs with the groups that the traces record, and the traces with their names.
+
+    Groups of a file have precedence over recorded ones.
+    """
     distinct = {id(nodes): nodes for nodes in traces}
     texts = ((node.groups for node in nodes) for nodes in distinct.values())
     noted = recorded_groups(texts, inputs.network.n_npus, inputs.groups)
@@ -263,7 +279,7 @@ def with_noted_groups(
 def read_topology(network: Path, tiers: Sequence[str] = ()) -> Topology:
     """Read ``network.yml`` as a topology of dimsweep's own model.
 
-    The file has the bandwidth of a single link, a topology that of all links of an NPU.
+    The file has the bandwidth of a single link, a topology the sum over all links of an NPU.
     """
     return topology_of(read_network(network), tiers)
 
@@ -292,9 +308,10 @@ def read_ranks(paths: Sequence[Path]) -> list[Sequence[Node]]:
             number.append(contents.setdefault(path.read_bytes(), len(contents)))
         except OSError as error:
             raise DimsweepError(
-                f"the trace cannot be read: {error.strerror}",
+                f"cannot read the trace: {error.strerror}",
                 where=str(path),
-                hint="one file a rank: <workload-configuration>.<rank>.et",
+                hint="there must be one file for each rank: <workload-configuration>.<rank>.et",
+                code="inaccessible",
             ) from error
     first = [number.index(i) for i in range(len(contents))]
     known: dict[int, Node] = {}  # ranks have most of their nodes in common
@@ -311,7 +328,7 @@ def _known(known: dict[int, Node], node: TraceNode) -> Node:
     return known[id(node)]
 
 
-def _beside(prefix: str, system: Path) -> Path:
+def _resolve_prefix(prefix: str, system: Path) -> Path:
     """Resolve a path as ASTRA-sim does: from the current folder, else from the system file's."""
     here = Path(prefix)
     return here if Path(f"{here}.0.et").exists() else system.parent / prefix

@@ -1,4 +1,4 @@
-"""Attributes of our own, beside those that ASTRA-sim reads: what Chakra has no room for.
+"""Additional attributes of dimsweep's traces, for values that Chakra has no field for.
 
 A trace counts whole microseconds, bytes and operations, and knows groups by number.  Where that is
 not all, a node of ours says the rest, so that what is read back takes as long to the picosecond.
@@ -13,18 +13,18 @@ from dimsweep.engine.formats.chakra.trace import NodeType, TraceNode, Value
 
 DURATION = "dimsweep.duration_ps"  # of measured work, int
 FLOPS = "dimsweep.flops"  # double, where num_ops is not the number, or DURATION is used instead
-BYTES = "dimsweep.bytes"  # double, likewise for tensor_size or comm_size
-STREAM = "dimsweep.stream"  # string, where it is not the group's own, or "p2p"
-SHARED = "dimsweep.shared"  # int, 1 where the members of a group load the same
+BYTES = "dimsweep.bytes"  # double, where tensor_size or comm_size is not the number
+STREAM = "dimsweep.stream"  # string, if other than the group's stream, or "p2p"
+SHARED = "dimsweep.shared"  # int, 1 if the members of a group load the same bytes
 GROUP = "dimsweep.group"  # string: the group's name in the workload
 GRAPH = "dimsweep.graph"  # int, of the trace: its number in the workload, which breaks ties
-SIZES = "dimsweep.sizes"  # ints, of the trace: those of the dimensions that involved_dim means
+SIZES = "dimsweep.sizes"  # ints, of the trace: of the dimensions of involved_dim
 
 _LARGEST = 2**63 - 1  # of a standard field
 
 
 class Conflict(NamedTuple):
-    """An attribute of ours that contradicts the standard field which it refines."""
+    """An additional attribute that contradicts the standard field that it refines."""
 
     attribute: str
     what: str  # both values, in words

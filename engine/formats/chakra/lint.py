@@ -1,4 +1,4 @@
-"""Lint the traces of a job: each trace by itself, and all of them against one another.
+"""Lint the traces of a job: each trace separately, and all of them against one another.
 
 Between the ranks: sends without receives, collectives whose members disagree, and nodes that wait
 for each other for ever.
@@ -50,7 +50,7 @@ _MOST_IDS = 6
 
 @dataclass(frozen=True)
 class Finding:
-    """Something wrong: ``where`` (file, node, byte), and the ``fix``.
+    """A fault with its place ``where`` (file, node, byte) and its ``fix``.
 
     ``repair`` says what :func:`repaired` does about it; empty if only the user can tell.
     """
@@ -69,8 +69,8 @@ def lint_trace(scanned: Scanned) -> Iterator[Finding]:
     trace, places, fault = scanned
     nodes, index = trace.nodes, _index(trace)
 
-    def where(i: int) -> str:
-        return places.of(i + 1, nodes[i].id, nodes[i].name)
+    def describe_place(i: int) -> str:
+        return places.describe(i + 1, nodes[i].id, nodes[i].name)
 
     if fault is not None:
         fix = fault.hint or "write the trace again; what follows is of the nodes before"
@@ -83,7 +83,7 @@ def lint_trace(scanned: Scanned) -> Iterator[Finding]:
             equal = _repair_node(node, index) == _repair_node(first, index)
             what = f"{first.name!r} has the same id" + (", and is equal" if equal else "")
             fix = "write a node once" if equal else "number the nodes, and what they wait for, anew"
-            yield Finding(where(i), what, fix, "dropped" if equal else "")
+            yield Finding(describe_place(i), what, fix, "dropped" if equal else "")
     edges = dependency_edges(nodes, index)
     for i in np.unique(edges.sources[edges.targets < 0]).tolist():
         here = edges.targets[edges.offsets[i] : edges.offsets[i + 1]]
@@ -94,19 +94,21 @@ def lint_trace(scanned: Scanned) -> Iterator[Finding]:
         what += f"which {'is' if len(missing) == 1 else 'are'} not in the trace"
         what += " as far as it goes" if fault is not None else ""
         fix = "write that node as well, or drop the dependency"
-        yield Finding(where(i), what, fix, f"dropped the dependency on id {listed}")
+        yield Finding(describe_place(i), what, fix, f"dropped the dependency on id {listed}")
     for i in np.unique(edges.sources[edges.sources == edges.targets]).tolist():
         repair = "dropped the dependency on itself"
-        yield Finding(where(i), "it waits for itself", "drop the dependency", repair)
+        yield Finding(describe_place(i), "it waits for itself", "drop the dependency", repair)
     for i, node in enumerate(nodes):
         for conflict in extras.conflicts(node):
             repair = f"set {conflict.attribute} to {conflict.agreeing}"
-            yield Finding(where(i), conflict.what, conflict.fix, repair)
+            yield Finding(describe_place(i), conflict.what, conflict.fix, repair)
     for members in _circles(edges, len(nodes)) if len(index) == len(nodes) else ():
         named = ", ".join(f"id {nodes[i].id} ({nodes[i].name!r})" for i in members[1:_MOST_IDS])
         more = f" and {len(members) - _MOST_IDS} more" if len(members) > _MOST_IDS else ""
         fix = "drop one of the dependencies among them; which one only the job can tell"
-        yield Finding(where(members[0]), f"it waits for itself, by way of {named}{more}", fix)
+        yield Finding(
+            describe_place(members[0]), f"it waits for itself, by way of {named}{more}", fix
+        )
 
 
 def _circles(edges: Edges, n: int) -> Iterator[list[int]]:
@@ -155,7 +157,7 @@ def _index(trace: Trace) -> dict[int, int]:
 
 
 Place = tuple[int, int]  # rank, and place in its trace
-Fault = tuple[str, str]  # what is wrong, and the fix
+Fault = tuple[str, str]  # the problem, and the fix
 
 
 class _Message(NamedTuple):
@@ -167,7 +169,7 @@ class _Message(NamedTuple):
 
     @property
     def content(self) -> tuple[int, int]:
-        """The tag and size, which both ends must agree on, as in ASTRA-sim."""
+        """Tag and size, on which both ends must agree, as in ASTRA-sim."""
         return self.tag, self.size
 
     def __str__(self) -> str:
@@ -219,7 +221,7 @@ class Messages:
             what = f"rank {target} does not receive {send} of rank {source}"
             same_tag = [receive for receive in received if receive.tag == send.tag]
             same_size = [receive for receive in received if receive.size == send.size]
-            if similar := same_tag or same_size:  # probably the one that was meant
+            if similar := same_tag or same_size:  # probably the intended one
                 received.remove(similar[0])
                 what += f", but {similar[0]}"
                 fix = f"make them equal; the receive is {self._where(similar[0].place)}"
@@ -277,13 +279,13 @@ class Collectives:
     ) -> None:
         self._groups, self._n, self._sizes, self._where = groups, n, sizes, where
         self._missing: set[str] = set()
-        # By the name of the set of ranks that take part.
+        # By the name of the set of participating ranks.
         self._members: dict[str, Sequence[int]] = {"all ranks": range(n or 0)}
         self._meetings: dict[str, dict[int, list[_Meeting]]] = {}  # and by rank
         # By rank: the group, and the number of the collective in it.
         self._order: dict[int, list[tuple[str, int]]] = {}
         self._first: dict[tuple[bool, ...], list[int]] = {}  # of every rank's sub-mesh
-        self._shapes: dict[Value, tuple[int, ...]] = {}  # by the name that a trace of ours gives
+        self._shapes: dict[Value, tuple[int, ...]] = {}  # by the group's name in traces of dimsweep
 
     def add(self, place: Place, node: Node, name: Value) -> Fault | None:
         """Note a collective, in the order of issue; returns a fault if its group is wrong.
@@ -295,7 +297,7 @@ class Collectives:
         fault = fault or self._renamed(node, name)
         if fault:
             return fault
-        over = self._over(rank, node)
+        over = self._participants(rank, node)
         if self._n is None or over is None:
             return None
         meetings = self._meetings.setdefault(over, {}).setdefault(rank, [])
@@ -306,7 +308,7 @@ class Collectives:
     def _membership(self, rank: int, name: str) -> Fault | None:
         if name not in self._groups:
             if name in self._missing:
-                return None  # said of its first node
+                return None  # reported for its first node
             self._missing.add(name)
             known = ", ".join(list(self._groups)[:8]) or "none; give a file of them"
             return f"there is no communicator group {name!r}", f"groups: {known}"
@@ -326,8 +328,8 @@ class Collectives:
         what = f"{extras.GROUP} is {name!r}, but {standard} has another shape than before"
         return what, f"name a group of the former shape, or another {extras.GROUP}"
 
-    def _over(self, rank: int, node: Node) -> str | None:
-        """Name the set of ranks that take part, and note them; None if they are unknown."""
+    def _participants(self, rank: int, node: Node) -> str | None:
+        """Name and record the set of participating ranks; None if they are unknown."""
         if node.group in self._missing:
             return None
         if node.group not in ("", "0"):
@@ -349,8 +351,7 @@ class Collectives:
         return over
 
     def disagreements(self) -> Iterator[Finding]:
-        """Yield collectives whose type, size or order differ between members, or that a member
-        lacks."""
+        """Yield collectives that differ between members in type, size or order, or are missing."""
         n = self._n or 0
         for over, by_rank in self._meetings.items():
             members = sorted(self._members[over])
@@ -410,8 +411,7 @@ class Collectives:
         )
 
     def turns(self, stream_of: Callable[[Place], object]) -> list[list[list[Place]]]:
-        """Return the collectives of each stream of a communicator, by member, in the order of
-        issue."""
+        """Return the collectives of each communicator's streams, by member, in issue order."""
         found: dict[tuple[str, object], dict[int, list[Place]]] = {}
         for over, by_rank in self._meetings.items():
             for rank, meetings in by_rank.items():
@@ -594,7 +594,7 @@ def _circle(start: int, after: dict[int, dict[int, int]]) -> list[int]:
 
 @collector_paused()
 def lint_job(
-    scanned: Sequence[Scanned], groups: Mapping[str, Sequence[int]], *, alone: bool = False
+    scanned: Sequence[Scanned], groups: Mapping[str, Sequence[int]], *, is_single: bool = False
 ) -> list[Finding]:
     """Return the faults of the traces of ranks 0, 1, ...
 
@@ -604,32 +604,32 @@ def lint_job(
         The trace of each rank.
     groups
         The ranks of each communicator group; they precede the groups that traces record.
-    alone
+    is_single
         Whether a single trace stands for one rank or all, with no other to compare it with.
     """
     texts = (map(groups_text, each.trace.nodes) for each in scanned)
     given = {name: tuple(ranks) for name, ranks in groups.items()}
     n = len(scanned)
-    noted = recorded_groups(texts, MOST_RANKS if alone else n, given)
+    noted = recorded_groups(texts, MOST_RANKS if is_single else n, given)
     traces = [
         replace(each.trace, nodes=noted.rename_groups(i, each.trace.nodes))
         for i, each in enumerate(scanned)
     ]
     scanned = [each._replace(trace=trace) for each, trace in zip(scanned, traces, strict=True)]
 
-    def where(place: Place) -> str:
+    def describe_place(place: Place) -> str:
         rank, i = place
         node = traces[rank].nodes[i]
-        return scanned[rank].places.of(i + 1, node.id, node.name)
+        return scanned[rank].places.describe(i + 1, node.id, node.name)
 
     def stream_of(place: Place) -> Value:
-        # A trace of ours may give a collective a separate stream, next to its communicator's.
+        # Traces of dimsweep may give a collective a separate stream within its communicator.
         rank, i = place
         return traces[rank].nodes[i].attributes.get(extras.STREAM)
 
-    messages = Messages(n, where)
+    messages = Messages(n, describe_place)
     sizes = _sizes(traces)
-    collectives = Collectives(noted.ranks, None if alone else n, sizes, where)
+    collectives = Collectives(noted.ranks, None if is_single else n, sizes, describe_place)
     found = list(chain.from_iterable(map(lint_trace, scanned)))
     read: dict[int, Node | Fault | None] = {}  # ranks have most nodes in common
     for rank, trace in enumerate(traces):
@@ -643,17 +643,17 @@ def lint_job(
             elif node.type is NodeType.COMM_COLL:
                 fault = collectives.add((rank, i), node, raw.attributes.get(extras.GROUP))
             else:
-                fault = None if alone else messages.add((rank, i), node)
+                fault = None if is_single else messages.add((rank, i), node)
             if fault:
-                found.append(Finding(where((rank, i)), *fault))
-    if alone:
+                found.append(Finding(describe_place((rank, i)), *fault))
+    if is_single:
         return found
     between = [*messages.findings(), *collectives.disagreements()]
     stuck: list[Finding] = []
     if not found and not between:
-        deadlocks = Deadlocks([trace.nodes for trace in traces], where)
+        deadlocks = Deadlocks([trace.nodes for trace in traces], describe_place)
         stuck += deadlocks.findings(collectives.turns(stream_of), list(messages.pairs()))
-    # Ranks that deadlock do so one communication at a time, too.
+    # Deadlocked ranks also block with one communication at a time.
     return [*found, *between, *(stuck or collectives.crossed())]
 
 

@@ -1,15 +1,14 @@
 """A trace's nodes with the attributes that simulators read: numbers, groups, collectives.
 
-The communicator groups that traces name are in a file, ``{"1": [0, 1, ...], ...}``, or in
-the traces.
+Traces name communicator groups, which are in a file, ``{"1": [0, 1, ...], ...}``, or in the traces.
 
 PyTorch records its process groups in a METADATA node ``process_group:init``, whose inputs Chakra's
 converter keeps as text: ``["[{"pg_name": "1", "ranks": [0, 1]}, ...]"]``.  ASTRA-sim reads them
 there, too.  An empty list of ranks is the group of all.
 
 The native model has four kinds of collectives, which its algorithms run in every dimension.  Each
-other type is simulated as the kind whose ports carry as many bytes.  With ``s`` comm_size and ``p``
-members:
+other type is simulated as the kind that sends the same number of bytes through the ports.  With
+``s`` comm_size and ``p`` members:
 
 ==================== ========================== ================================================
 type                 simulated as               why
@@ -28,8 +27,8 @@ Chan, Heimlich, Purkayastha and van de Geijn, "Collective communication: theory,
 experience" (2007), give s/b as the least time of a broadcast and of a reduction, s(p-1)/(pb) as
 that of gathering and scattering s bytes in all, and the pairs that mirror each other.  NCCL's
 broadcast and reduction are pipelined chains, for which nccl-tests reckons s/b.  (The scatter and
-all-gather of Thakur, Rabenseifner and Gropp, 2005, take up to twice as long.)  Where the root is
-does not matter: all members take part for as long as it does.
+all-gather of Thakur, Rabenseifner and Gropp, 2005, take up to twice as long.)  The place of
+the root does not matter: all members take part for the whole time.
 """
 
 import json
@@ -48,7 +47,7 @@ from dimsweep.engine.formats.reading import read_json, validated
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.topology.coordinates import Group
 
-MOST_RANKS = 2**31  # ranks that a group may name, where the number of traces does not say
+MOST_RANKS = 2**31  # ranks that a group may name, if the number of ranks is unknown
 _INIT = "process_group:init"
 _LISTED = re.compile(r"\[\s*\{.*\}\s*\]", re.DOTALL)
 
@@ -74,7 +73,11 @@ def read_groups(path: Path | None, n_npus: int) -> dict[str, tuple[int, ...]]:
 def _check(ranks: tuple[int, ...], n_npus: int, where: str) -> None:
     known = all(0 <= rank < n_npus for rank in ranks)
     if not ranks or len(set(ranks)) < len(ranks) or not known:
-        raise DimsweepError(f"{ranks!r} is no list of different ranks below {n_npus}", where=where)
+        raise DimsweepError(
+            f"{ranks!r} is not a list of different ranks below {n_npus}",
+            where=where,
+            code="out-of-range",
+        )
 
 
 def groups_text(node: TraceNode) -> str:
@@ -84,14 +87,16 @@ def groups_text(node: TraceNode) -> str:
 
 
 class RecordedGroups(NamedTuple):
-    """The groups that traces record: ``ranks`` of each group, and by trace the group that each
-    recorded name means.  A name may mean other ranks on another rank, as PyTorch names groups."""
+    """The groups that traces record.
 
-    ranks: Mapping[str, tuple[int, ...]]
-    names: Sequence[Mapping[str, str]]
+    PyTorch may use one name for different groups on different ranks.
+    """
+
+    ranks: Mapping[str, tuple[int, ...]]  # by group
+    names: Sequence[Mapping[str, str]]  # by trace: the group of each recorded name
 
     def rename_groups(self, i: int, nodes: tuple[TraceNode, ...]) -> tuple[TraceNode, ...]:
-        """Return the nodes of a trace, whose ``pg_name`` are the names of :attr:`ranks`."""
+        """Return the nodes of trace ``i`` with the names of :attr:`ranks` in ``pg_name``."""
         changed = {name: group for name, group in self.names[i].items() if name != group}
         if not changed:
             return nodes
@@ -141,7 +146,9 @@ def _listed(text: str, n_npus: int) -> list[tuple[str, tuple[int, ...]]]:
     try:
         content = json.loads(found[0].replace('\\"', '"')) if found else []
     except (ValueError, RecursionError) as error:
-        raise DimsweepError(f"it lists no groups: {error}", where=where) from error
+        raise DimsweepError(
+            f"invalid list of groups: {error}", where=where, code="bad-syntax"
+        ) from error
     groups = validated(list[_Group], content, where)
     for group in groups:
         if group.ranks:
@@ -149,7 +156,7 @@ def _listed(text: str, n_npus: int) -> list[tuple[str, tuple[int, ...]]]:
     return [(str(group.pg_name), tuple(group.ranks)) for group in groups]
 
 
-# The collectives that are simulated as what they are; they have the same names.
+# The native collectives; Chakra uses the same names.
 KINDS: Mapping[int, CollectiveKind] = {CollectiveType[kind.name]: kind for kind in CollectiveKind}
 COMMUNICATION = (NodeType.COMM_SEND, NodeType.COMM_RECV, NodeType.COMM_COLL)
 _NEEDED = {
@@ -160,10 +167,7 @@ _NEEDED = {
 
 
 class Node(NamedTuple):
-    """The attributes of a node that affect a simulated time; sizes in bytes, durations in ns.
-
-    ``lacks`` names the attributes that a communication cannot do without and that are not there.
-    """
+    """The attributes of a node that affect a simulated time; sizes in bytes, durations in ns."""
 
     id: int
     name: str
@@ -181,13 +185,12 @@ class Node(NamedTuple):
     tag: int
     group: str
     involved: tuple[bool, ...]
-    lacks: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()  # missing attributes that a communication needs
     groups: str = ""  # text of the process groups that the node records
 
 
 def involved_group(involved: Sequence[bool], sizes: Sequence[int]) -> Group:
-    """Return the group of whole dimensions in ``involved_dim``; missing dimensions count as
-    involved."""
+    """Return the group of all dimensions in ``involved_dim``; missing entries count as True."""
     used = zip_longest(involved[: len(sizes)], sizes, fillvalue=True)
     return Group(tuple(n if use else 1 for use, n in used), (1,) * len(sizes))
 
@@ -195,17 +198,18 @@ def involved_group(involved: Sequence[bool], sizes: Sequence[int]) -> Group:
 def node_of(node: TraceNode) -> Node:
     """Decode the attributes of a node as numbers; a missing attribute is 0.
 
-    Raises :class:`DimsweepError` naming the node and the attribute that is no whole number.
+    Raises :class:`DimsweepError` naming the node and an attribute that is not a whole number.
     """
 
-    def whole(name: str, least: int = 0) -> int:
+    def whole_number(name: str, least: int = 0) -> int:
         value = node.attributes.get(name, 0)
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise DimsweepError(
-                f"{value!r} is no whole number, {least} or more",
+                f"{value!r} is not a whole number of {least} or more",
                 where=f"node {node.id} ({node.name!r}).{name}",
+                code="wrong-type",
             )
         return value
 
@@ -217,14 +221,14 @@ def node_of(node: TraceNode) -> Node:
         dependencies=node.dependencies,
         duration=node.duration_micros * 1000,
         on_cpu=bool(node.attributes.get("is_cpu_op", False)),
-        ops=whole("num_ops"),
-        tensor=whole("tensor_size"),
-        collective=whole("comm_type"),
-        size=whole("comm_size"),
-        priority=whole("comm_priority", least=-(2**31)),
-        source=whole("comm_src"),
-        target=whole("comm_dst"),
-        tag=whole("comm_tag"),
+        ops=whole_number("num_ops"),
+        tensor=whole_number("tensor_size"),
+        collective=whole_number("comm_type"),
+        size=whole_number("comm_size"),
+        priority=whole_number("comm_priority", least=-(2**31)),
+        source=whole_number("comm_src"),
+        target=whole_number("comm_dst"),
+        tag=whole_number("comm_tag"),
         group=str(node.attributes.get("pg_name", "")),
         involved=tuple(map(bool, involved)) if isinstance(involved, tuple) else (bool(involved),),
         lacks=tuple(name for name in _needed(node) if name not in node.attributes),
@@ -238,7 +242,8 @@ def check_complete(node: Node, where: str) -> None:
         raise DimsweepError(
             f"a {node.type.name}_NODE without {', '.join(node.lacks)}",
             where=where,
-            hint="write it: no number is right for every trace",
+            hint="write it: there is no default that suits every trace",
+            code="missing",
         )
 
 
@@ -291,6 +296,8 @@ def native_collective(collective: int, size: float, members: int) -> tuple[Colle
     """
     if collective not in tuple(CollectiveType):
         known = ", ".join(f"{kind.value} ({kind.name})" for kind in CollectiveType)
-        raise DimsweepError(f"comm_type {collective} is no type of collective", hint=known)
+        raise DimsweepError(
+            f"unknown comm_type {collective}", hint=f"known: {known}", code="unknown-name"
+        )
     meaning = _MEANINGS[CollectiveType(collective)]
     return meaning.kind, meaning.held(size, members) if members > 1 else size

@@ -87,7 +87,7 @@ def _file() -> Any:
     return file
 
 
-# A pool of its own, so that Chakra's own package may be imported beside it.
+# A separate pool, so that Chakra's own package can be imported as well.
 _pool = descriptor_pool.DescriptorPool()
 _pool.AddSerializedFile(_file().SerializeToString())
 
@@ -112,7 +112,9 @@ def implied_field(value: Value) -> str:
     if scalars == {"int64", "uint64"}:
         scalars = {"uint64"}
     if len(scalars) > 1:
-        raise DimsweepError(f"a list of {' and '.join(sorted(scalars))} is not possible")
+        raise DimsweepError(
+            f"a list of {' and '.join(sorted(scalars))} is not possible", code="unsupported"
+        )
     return f"{scalars.pop()}_list"
 
 
@@ -128,18 +130,17 @@ def _scalar(value: Scalar) -> str:
             return "string"
         case bytes():
             return "bytes"
-    raise DimsweepError(f"{value!r} is not a value for an attribute")
+    raise DimsweepError(f"{value!r} is not a value for an attribute", code="wrong-type")
 
 
 _TYPES = {int(node_type): node_type for node_type in NodeType}
-# Fields whose values imply them, whatever they are.
+# Fields that the type of a value implies.
 _IMPLIED = frozenset(f"{scalar}_val" for scalar in ("int64", "double", "bool", "string", "bytes"))
 Attributes = tuple[Mapping[str, Value], Mapping[str, str]]  # values, kinds
 
 
 class Decoder:
-    """A decoder of nodes that remembers attributes, since most nodes repeat those of an earlier
-    one."""
+    """A decoder of nodes that caches attributes, since most nodes repeat earlier ones."""
 
     def __init__(self) -> None:
         self._attributes: dict[tuple[bytes, ...], Attributes] = {}
@@ -148,8 +149,10 @@ class Decoder:
         shell = _parse(Shell, raw)
         node_type = _TYPES.get(shell.type)
         if node_type is None:
-            what = f"id {shell.id} is of the unknown type {shell.type}"
-            raise DimsweepError(what, hint=f"schema 0.0.4 has types 0 to {max(NodeType)}")
+            problem = f"id {shell.id} has the unknown type {shell.type}"
+            raise DimsweepError(
+                problem, hint=f"schema 0.0.4 has types 0 to {max(NodeType)}", code="unknown-name"
+            )
         # A slice copies a repeated field in C; tuple() alone would ask for each item.
         key = tuple(shell.attr[:])
         attributes = self._attributes.get(key)
@@ -179,12 +182,13 @@ def decode_metadata(raw: bytes) -> tuple[str, Attributes]:
 
 
 def decode_attributes(messages: Sequence[Any]) -> Attributes:
+    """Return values and kinds of attributes by name."""
     values: dict[str, Value] = {}
     kinds: dict[str, str] = {}
     for message in messages:
         name = message.name
         if name in values:
-            raise DimsweepError(f"attribute {name!r} is given twice")
+            raise DimsweepError(f"attribute {name!r} is given twice", code="duplicate")
         field = message.WhichOneof("value") or ""
         value: Any = getattr(message, field) if field else None
         if field.endswith("_list"):
@@ -205,33 +209,38 @@ def _parse(kind: Any, raw: bytes) -> Any:
     try:
         message = kind.FromString(raw)
     except DecodeError:
-        what = f"these {len(raw)} bytes are no {kind.DESCRIPTOR.name.replace('Shell', 'Node')}"
-        raise DimsweepError(what) from None
+        problem = (
+            f"these {len(raw)} bytes are not a {kind.DESCRIPTOR.name.replace('Shell', 'Node')}"
+        )
+        raise DimsweepError(problem, code="damaged") from None
     _refuse_unknown(message)
     return message
 
 
 def _refuse_unknown(message: Any) -> None:
-    # Protobuf skips what it does not know, also a dependency whose tag lost a bit.
+    # Protobuf skips unknown fields, even a dependency whose tag lost a bit.
     unknown = UnknownFieldSet(message)
     if len(unknown):
         name = message.DESCRIPTOR.name.replace("Shell", "Node")
         raise DimsweepError(
-            f"field {unknown[0].field_number} of {name} is not what schema 0.0.4 says",
+            f"field {unknown[0].field_number} of {name} does not follow schema 0.0.4",
             hint="the trace is damaged, or of a newer schema",
+            code="unsupported",
         )
 
 
 def encode_metadata(trace: Trace) -> Any:
+    """Return the metadata of a trace as a message."""
     try:
         message = GlobalMetadata(version=trace.version)
     except (TypeError, ValueError) as error:
-        raise DimsweepError(f"the version cannot be written: {error}") from error
+        raise DimsweepError(f"the version cannot be written: {error}", code="wrong-type") from error
     _encode_attributes(message, trace.metadata, trace.kinds)
     return message
 
 
 def encode_node(node: TraceNode) -> Any:
+    """Return a node as a message."""
     try:
         message = Node(
             id=node.id,
@@ -245,7 +254,7 @@ def encode_node(node: TraceNode) -> Any:
             outputs=None if node.outputs is None else node.outputs._asdict(),
         )
     except (TypeError, ValueError) as error:  # out of range, half a character...
-        raise DimsweepError(f"it cannot be written: {error}") from error
+        raise DimsweepError(f"it cannot be written: {error}", code="wrong-type") from error
     _encode_attributes(message, node.attributes, node.kinds)
     return message
 
@@ -258,16 +267,18 @@ def _encode_attributes(
             field = kinds.get(name) or implied_field(value)
             _encode_value(owner.attr.add(name=name), field, value)
         except (TypeError, ValueError, DimsweepError) as error:
-            raise DimsweepError(f"attribute {name!r} cannot be written: {error}") from error
+            raise DimsweepError(
+                f"attribute {name!r} cannot be written: {error}", code="wrong-type"
+            ) from error
 
 
 def _encode_value(message: Any, field: str, value: Value) -> None:
     if value is None:
         return
     if field not in VALUE_FIELDS:
-        raise DimsweepError(f"{field!r} is not a field of the schema")
+        raise DimsweepError(f"{field!r} is not a field of the schema", code="unknown-key")
     if isinstance(value, tuple) != field.endswith("_list"):
-        raise DimsweepError(f"{value!r} does not go into {field}")
+        raise DimsweepError(f"{value!r} does not go into {field}", code="wrong-type")
     if isinstance(value, tuple):
         values = getattr(message, field)
         values.SetInParent()  # an empty list is a value, too

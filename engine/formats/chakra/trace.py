@@ -51,7 +51,7 @@ class CollectiveType(IntEnum):
 
 
 class TensorInfo(NamedTuple):
-    """The tensors that go into a node, or come out of it, as PyTorch writes them."""
+    """The input or output tensors of a node, as PyTorch writes them."""
 
     values: str = ""
     shapes: str = ""
@@ -66,8 +66,8 @@ class TraceNode(NamedTuple):
     """One node of a trace.
 
     Nodes with equal attributes share one mapping, those of other ranks too: do not change it.
-    ``kinds`` names the schema's field of a value (``uint64_val``, ``float_list``) where it is not
-    the one that the value in Python implies; without it a trace could not be written as it was.
+    ``kinds`` names the schema's field of a value (``uint64_val``, ``float_list``) where the type of
+    the value in Python implies another one; so a trace stays as it is when it is read and written.
     """
 
     id: int
@@ -84,7 +84,7 @@ class TraceNode(NamedTuple):
 
     @property
     def dependencies(self) -> tuple[int, ...]:
-        """The ids of all nodes this one waits for, each once: first for data, then for control."""
+        """Distinct ids of the nodes that this one waits for: first data, then control."""
         return tuple(dict.fromkeys(self.data_dependencies + self.control_dependencies))
 
 
@@ -110,8 +110,8 @@ class Places:
     unit: str = "byte"
     starts: list[int] = field(default_factory=list)
 
-    def of(self, number: int, node_id: int | None = None, name: str = "") -> str:
-        """Return the place of node ``number`` (from 1) of the file for a message."""
+    def describe(self, number: int, node_id: int | None = None, name: str = "") -> str:
+        """Return the place of node ``number`` (from 1) of the file for an error."""
         where = f"{self.path}: node {number}"
         if node_id is not None:
             where += f" (id {node_id}{f', {name!r}' if name else ''})"
@@ -121,14 +121,17 @@ class Places:
 
     def name(self, error: DimsweepError, number: int, node_id: int | None = None) -> DimsweepError:
         """Return ``error`` with the place of node ``number`` (from 1) of the file."""
-        return error.replace(where=self.of(number, node_id))
+        return error.replace(where=self.describe(number, node_id))
 
 
 def check(nodes: Sequence[TraceNode], places: Places) -> None:
-    """Raise :class:`DimsweepError` for a trace without nodes, two nodes with one id, a dependency
-    on a missing node, or nodes that wait in a circle."""
+    """Raise :class:`DimsweepError` for a malformed graph.
+
+    These are a trace without nodes, two nodes with one id, a dependency on a missing node, and
+    nodes that wait in a circle.
+    """
     if not nodes:
-        raise DimsweepError("the trace has no nodes", where=str(places.path))
+        raise DimsweepError("the trace has no nodes", where=str(places.path), code="missing")
     index = {node.id: i for i, node in enumerate(nodes)}
     if len(index) < len(nodes):
         first: dict[int, int] = {}
@@ -137,7 +140,7 @@ def check(nodes: Sequence[TraceNode], places: Places) -> None:
             for number, node in enumerate(nodes, 1)
             if first.setdefault(node.id, number) != number
         )
-        error = DimsweepError(f"node {first[node.id]} has the same id")
+        error = DimsweepError(f"node {first[node.id]} has the same id", code="duplicate")
         raise places.name(error, number, node.id)
     edges = dependency_edges(nodes, index)
     if (edges.targets < 0).any():
@@ -147,14 +150,18 @@ def check(nodes: Sequence[TraceNode], places: Places) -> None:
             for dependency in node.dependencies
             if dependency not in index
         )
-        error = DimsweepError(f"it waits for id {missing}, which is not in the trace")
+        error = DimsweepError(
+            f"it waits for id {missing}, which is not in the trace", code="missing"
+        )
         raise places.name(error, number, node.id)
     if circle := _circle(edges):
         way = [f"id {nodes[i].id}" for i in circle[1:]]
         if len(way) > 6:
             way = [*way[:3], f"{len(way) - 4} more", way[-1]]
-        what = "it waits for itself" + (f", by way of {', '.join(way)}" if way else "")
-        raise places.name(DimsweepError(what), circle[0] + 1, nodes[circle[0]].id)
+        problem = "it waits for itself" + (f", by way of {', '.join(way)}" if way else "")
+        raise places.name(
+            DimsweepError(problem, code="stalled"), circle[0] + 1, nodes[circle[0]].id
+        )
 
 
 class Edges(NamedTuple):
@@ -168,7 +175,7 @@ class Edges(NamedTuple):
 
     @property
     def sources(self) -> NDArray[np.int64]:
-        """The waiting node of each of the targets."""
+        """Waiting node of each of the targets."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
 
@@ -181,10 +188,9 @@ def dependency_edges(nodes: Sequence[TraceNode], index: Mapping[int, int]) -> Ed
 
 
 def strong_components(edges: Edges) -> NDArray[np.int64] | None:
-    """Return the strongly connected component of each node, shape (N,); None if all are single
-    nodes.
+    """Return the strongly connected component of each node, shape (N,).
 
-    All targets must exist.
+    None if all are single nodes. All targets must exist.
     """
     if (edges.targets <= edges.sources).all():
         return None  # each waits for earlier ones only
@@ -197,7 +203,7 @@ def strong_components(edges: Edges) -> NDArray[np.int64] | None:
 
 
 def _circle(edges: Edges) -> list[int]:
-    """Return nodes of which each waits for the next, the last for the first; or an empty list."""
+    """Return a circle of nodes, each waiting for the next one; empty without a circle."""
     sources, targets = edges.sources, edges.targets
     component = strong_components(edges)
     inner = sources == targets if component is None else component[sources] == component[targets]
@@ -207,7 +213,7 @@ def _circle(edges: Edges) -> list[int]:
     try:
         TopologicalSorter(waits).prepare()
     except CycleError as error:
-        circle = error.args[1][:0:-1]  # where each waits for the one before, and the first is last
+        circle = error.args[1][:0:-1]  # each waits for the one before; the first is repeated
         first = circle.index(min(circle))
         return [*circle[first:], *circle[:first]]
     return []
@@ -225,7 +231,7 @@ def issue_order(nodes: Sequence[TraceNode]) -> Sequence[int]:
     sorter = TopologicalSorter(
         {i: [place[d] for d in node.dependencies if d in place] for i, node in enumerate(nodes)}
     )
-    with contextlib.suppress(CycleError):  # what waits for no circle is ordered all the same
+    with contextlib.suppress(CycleError):  # nodes that wait for no circle are still ordered
         sorter.prepare()
     order: dict[int, None] = {}
     ready: list[tuple[int, int]] = []

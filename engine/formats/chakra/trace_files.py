@@ -32,17 +32,16 @@ from dimsweep.engine.formats.reading import read_bytes
 FORMS = ("et", "json", "et.gz", "json.gz")  # how the names of traces end
 _HINT = (
     "a trace is a stream of length-delimited protobuf messages (Chakra's schema 0.0.4), "
-    "or what chakra_jsonizer writes, in a file called .json"
+    "or a .json file of chakra_jsonizer"
 )
 
 
 class Scanned(NamedTuple):
-    """A trace as far as it could be read, unchecked; ``fault`` is what stopped the reading, if
-    anything did."""
+    """An unchecked trace, up to the first error of the file."""
 
     trace: Trace
     places: Places
-    fault: DimsweepError | None
+    fault: DimsweepError | None  # the error that stopped the reading
 
 
 @collector_paused()
@@ -106,7 +105,7 @@ def _checked(scanned: Scanned) -> Trace:
 def _scan(path: Path, decode: Callable[[bytes], TraceNode]) -> Scanned:
     data = read_bytes(path, "trace")
     if not data.strip():
-        raise DimsweepError("the trace is empty", where=str(path))
+        raise DimsweepError("the trace is empty", where=str(path), code="missing")
     form = _form(path)
     places = Places(path, form.unit)
     header: tuple[str, Attributes] | None = None
@@ -120,9 +119,9 @@ def _scan(path: Path, decode: Callable[[bytes], TraceNode]) -> Scanned:
     except DimsweepError as error:
         if header is None:
             named = isinstance(error, _OtherFileError)
-            what = f"this is not a Chakra trace: {error.problem}"
+            problem = f"this is not a Chakra trace: {error.problem}"
             raise DimsweepError(
-                what, where=str(path), hint=error.hint if named else _HINT
+                problem, where=str(path), hint=error.hint if named else _HINT, code="bad-syntax"
             ) from error
         fault = places.name(error, len(nodes) + 1)
     version, (metadata, kinds) = header
@@ -141,8 +140,8 @@ def _messages(trace: Trace, places: Places) -> Iterator[Any]:
 
 # --- forms --------------------------------------------------------------------------------------
 
-# A node whose every field has its default is no bytes at all, and there Chakra's own tools stop
-# reading.  This is the same node, its id (0) spelt out.
+# A node with only default fields encodes to no bytes, at which Chakra's own tools stop reading.
+# These bytes are the same node with its id (0) written out.
 _EMPTY_NODE = b"\x08\x00"
 
 
@@ -157,11 +156,13 @@ def _split_stream(data: bytes, starts: list[int]) -> Iterator[bytes]:
         if length > 127:
             length, position = _length(data, position - 1)
         if not length and len(starts) > 1:
-            raise DimsweepError("it is empty; Chakra's own tools would stop reading here")
+            raise DimsweepError(
+                "it is empty; Chakra's own tools would stop reading here", code="damaged"
+            )
         following = position + length
         if following > end:
             there = end - position
-            raise DimsweepError(f"the file ends with {there} of its {length} bytes")
+            raise DimsweepError(f"the file ends with {there} of its {length} bytes", code="damaged")
         yield data[position:following]
         position = following
 
@@ -174,7 +175,7 @@ def _length(data: bytes, position: int) -> tuple[int, int]:
         length |= (byte & 127) << 7 * i
         if byte < 128:
             return length, position + i + 1
-    raise DimsweepError("it does not begin with the length of a message")
+    raise DimsweepError("it does not begin with the length of a message", code="bad-syntax")
 
 
 def join_stream(messages: Iterable[Any]) -> bytes:
@@ -212,15 +213,15 @@ def _split_json(data: bytes, starts: list[int]) -> Iterator[bytes]:
     try:
         for value in _json_values(data.decode("utf-8-sig"), starts):
             if not isinstance(value, dict):
-                raise DimsweepError("it is not a JSON object")
+                raise DimsweepError("it is not a JSON object", code="bad-syntax")
             _refuse_others(value)
             message = ParseDict(value, kind())
             yield message.SerializeToString()
             kind = Node
     except RecursionError as error:
-        raise DimsweepError("it is nested too deeply") from error
+        raise DimsweepError("it is nested too deeply", code="bad-syntax") from error
     except (ParseError, ValueError, ArithmeticError) as error:
-        raise DimsweepError(str(error).partition("\n")[0]) from error
+        raise DimsweepError(str(error).partition("\n")[0], code="bad-syntax") from error
 
 
 def _refuse_others(value: dict[str, Any]) -> None:

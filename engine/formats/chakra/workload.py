@@ -74,11 +74,11 @@ def read_chakra_workload(
     Computation takes FLOPs and bytes if a node gives them, else its duration; a CPU's runs on the
     host. Each communicator of a rank is a separate group; :mod:`engine.formats.chakra.node` maps
     collectives. Nodes that are ready together start in the order of their ids, as their framework
-    issued them; those of our own traces in the order of the original workload.
+    issued them; nodes of dimsweep's traces in the order of the original workload.
     """
     n = math.prod(sizes)
-    alone = traces.is_file() or traces.suffix in (".et", ".json")
-    files = [traces] if alone else _files(traces, n)
+    is_single = traces.is_file() or traces.suffix in (".et", ".json")
+    files = [traces] if is_single else _files(traces, n)
     read = read_traces(files)
     texts = (map(groups_text, trace.nodes) for trace in read)
     noted = recorded_groups(texts, n, read_groups(groups, n))
@@ -89,17 +89,18 @@ def read_chakra_workload(
             raise DimsweepError(
                 f"the traces were written for dimensions of {meant!r} NPUs, not {tuple(sizes)}",
                 where=str(file),
-                hint="involved_dim would mean other ranks: write the workload for this topology",
+                hint="involved_dim depends on the dimensions: write the workload for this topology",
+                code="mismatch",
             )
-    # One trace may mean another thing on every rank; if it does not, a million cost no more.
-    ranks = 1 if alone and not any(map(_names_ranks, read[0].nodes)) else n
-    # By the number that our own writer gives a graph: what is simultaneous goes by their order.
+    # If one trace means the same on every rank, it is converted once for all.
+    ranks = 1 if is_single and not any(map(_names_ranks, read[0].nodes)) else n
+    # By the number that dimsweep's writer gives a graph: its order breaks ties.
     keys = [
         (
             trace.metadata.get(extras.GRAPH, 0),
-            conversion.graph(rank, noted.rename_groups(0 if alone else rank, trace.nodes)),
+            conversion.graph(rank, noted.rename_groups(0 if is_single else rank, trace.nodes)),
         )
-        for rank, trace in zip(range(ranks), read * ranks if alone else read, strict=True)
+        for rank, trace in zip(range(ranks), read * ranks if is_single else read, strict=True)
     ]
     graphs = sorted(dict.fromkeys(keys), key=lambda key: key[0] if isinstance(key[0], int) else 0)
     place = {key: i for i, key in enumerate(graphs)}
@@ -123,6 +124,7 @@ def _files(prefix: Path, n: int) -> list[Path]:
             f"rank 0 has several traces: {', '.join(f'{prefix}.0.{form}' for form in forms)}",
             where=str(prefix),
             hint="move the traces of one form to another folder",
+            code="duplicate",
         )
     form = forms[0] if forms else FORMS[0]
     files = [Path(f"{prefix}.{rank}.{form}") for rank in range(n)]
@@ -131,17 +133,17 @@ def _files(prefix: Path, n: int) -> list[Path]:
     missing = next((rank for rank, file in enumerate(files) if not file.exists()), None)
     if missing is not None or Path(f"{prefix}.{n}.{form}").exists():
         raise DimsweepError(
-            f"the topology has {n:,} NPUs, and rank "
+            f"the topology has {n:,} NPUs, but rank "
             + (f"{missing} has no trace" if missing is not None else f"{n} has a trace, too"),
             where=str(prefix),
-            hint="topology.shape with as many NPUs as there are traces, rank 0 first",
+            hint="set topology.shape to the number of traces, which begin with rank 0",
+            code="mismatch",
         )
     return files
 
 
 def noted_sizes(trace: Trace) -> tuple[int, ...] | None:
-    """Return the sizes of the dimensions that a trace of ours was written for; None in other
-    traces."""
+    """Return the dimensions' sizes that a trace of dimsweep states; None for other traces."""
     sizes = trace.metadata.get(extras.SIZES)
     if not isinstance(sizes, tuple) or not all(isinstance(size, int) for size in sizes):
         return None
@@ -156,7 +158,7 @@ def _names_ranks(node: TraceNode) -> bool:
 
 
 class _Conversion:
-    """Converts ranks, as traces name them, to places in the topology."""
+    """Converter of ranks, as traces name them, to places in the topology."""
 
     def __init__(self, sizes: Sequence[int], ranks: Mapping[str, Sequence[int]]) -> None:
         self._sizes, self._ranks = tuple(sizes), ranks
@@ -188,7 +190,7 @@ class _Conversion:
     def _work(self, rank: int, node: TraceNode) -> Work:
         if _names_ranks(node):
             return self._convert(rank, node)
-        # Ranks share the nodes that they have in common.
+        # Equal nodes of several ranks are one object.
         if id(node) not in self._shared:
             self._shared[id(node)] = self._convert(rank, node)
         return self._shared[id(node)]
@@ -199,7 +201,7 @@ class _Conversion:
             node = node_of(raw)
             check_complete(node, where)
             for conflict in extras.conflicts(raw):
-                raise DimsweepError(conflict.what, hint=conflict.fix)
+                raise DimsweepError(conflict.what, hint=conflict.fix, code="conflict")
             return self._work_of(rank, node, raw.attributes)
         except DimsweepError as error:
             raise error.replace(where=where) from None
@@ -240,16 +242,17 @@ class _Conversion:
             raise DimsweepError(
                 f"its group {name!r} is of {_name(group)} NPUs, "
                 f"elsewhere of {_name(self.groups[name])}",
-                hint="use the topology.shape and the groups that the traces were written with; "
+                hint="use the topology.shape and the groups of the original traces; "
                 f"a node that was moved to another group needs another {extras.GROUP}",
+                code="mismatch",
             )
         return name
 
     def _own_name(self, node: Node, group: Group) -> str:
-        """Name a communicator by its shape and the first of its kind, so that it has its own
-        stream.
+        """Name a communicator by its shape and the first communicator of its kind.
 
-        Similar communicators of other ranks share the name, so that equal ranks stay equal.
+        It thus has a separate stream.  Similar communicators of other ranks share the name, so that
+        equal ranks stay equal.
         """
         if node.group in _ALL:
             return _name(group)
@@ -261,16 +264,19 @@ class _Conversion:
             return involved_group(node.involved, self._sizes)
         if node.group not in self._ranks:
             raise DimsweepError(
-                f"there is no communicator group {node.group!r}",
-                hint=f"groups: {', '.join(self._ranks) or 'none; give a file of them'}",
+                f"unknown communicator group {node.group!r}",
+                hint=f"known: {', '.join(self._ranks) or 'none; give a file of groups'}",
+                code="unknown-name",
             )
         if rank not in self._ranks[node.group]:
-            raise DimsweepError(f"the rank is no member of the group {node.group!r}")
+            raise DimsweepError(
+                f"the rank is not a member of the group {node.group!r}", code="mismatch"
+            )
         return self._sub_mesh(tuple(self._ranks[node.group]))
 
     def _offset(self, rank: int, peer: int) -> tuple[int, ...]:
         if not 0 <= peer < math.prod(self._sizes):
-            raise DimsweepError(f"there is no rank {peer}")
+            raise DimsweepError(f"rank {peer} does not exist", code="out-of-range")
         return offset_between(rank, peer, self._sizes)
 
     def _find_sub_mesh(self, ranks: tuple[int, ...]) -> Group:
@@ -284,9 +290,10 @@ class _Conversion:
         )
         if not regular or places != set(itertools.product(*used)):
             raise DimsweepError(
-                f"the group {_few(ranks)} is no sub-mesh of dimensions of "
+                f"the group {_format_ranks(ranks)} is not a sub-mesh of dimensions of "
                 f"{'x'.join(map(str, self._sizes))} NPUs",
-                hint="another topology.shape, or dimsweep astra, which knows flat groups",
+                hint="use another topology.shape, or dimsweep astra, which supports flat groups",
+                code="unsupported",
             )
         group = Group(tuple(map(len, used)), tuple(strides))
         for d, (places_in, n) in enumerate(zip(used, self._sizes, strict=True)):
@@ -296,8 +303,7 @@ class _Conversion:
     def _check_tile(
         self, ranks: Sequence[int], d: int, places: Sequence[int], stride: int, n: int
     ) -> None:
-        """Check that the ranks are one of the tiles that groups of this shape cover a dimension
-        with.
+        """Check that the ranks are one of the tiles of a dimension.
 
         Shapes that tile no dimension at all are refused when the workload is checked.
         """
@@ -307,15 +313,16 @@ class _Conversion:
             return
         tiles = [list(range(i, i + span, stride)) for i in (first, first + span)]
         raise DimsweepError(
-            f"the group {_few(ranks)} lies across two of the sub-meshes that the model knows: "
+            f"the group {_format_ranks(ranks)} spans two sub-meshes: "
             f"{p} of dimension {d}'s {n} NPUs, {stride} apart, are places {tiles[0]} or "
             f"{tiles[1]}, not {list(places)}",
-            hint="number the ranks so that groups begin there, or dimsweep astra, which knows flat "
-            "groups",
+            hint="number the ranks so that groups begin there, or use dimsweep astra, which "
+            "supports flat groups",
+            code="unsupported",
         )
 
 
-def _few(ranks: Sequence[int]) -> str:
+def _format_ranks(ranks: Sequence[int]) -> str:
     return f"{json.dumps(ranks[:8])}{'...' if len(ranks) > 8 else ''}"
 
 
@@ -338,6 +345,6 @@ def _compute(node: Node, ours: Mapping[str, Value]) -> Compute:
 
 
 def _exact(ours: Mapping[str, Value], name: str, whole: int) -> float:
-    """Return our own attribute, or else the whole number that all tools read."""
+    """Return dimsweep's attribute, or else the whole number of the standard field."""
     exact = ours.get(name)
     return exact if isinstance(exact, float) else float(whole)

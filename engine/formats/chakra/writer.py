@@ -77,22 +77,26 @@ def write_chakra_workload(
     """
     workload.check(cluster.topology.sizes)
     if workload.shares_ports:
-        hint = "simulate them with fidelity=flow or packet"
-        raise DimsweepError("Chakra has no flows that share a port", where="workload", hint=hint)
+        hint = "simulate the flows with fidelity=flow or packet"
+        raise DimsweepError(
+            "Chakra has no flows that share a port", where="workload", hint=hint, code="unsupported"
+        )
     writer = _Writer(workload, cluster)
     single = prefix.suffix == ".et"
     if single and not writer.ranks_are_equal:
         raise DimsweepError(
-            "ranks differ in their operators, groups or peers; one trace cannot be that of all",
+            "ranks differ in their operators, groups or peers, so they cannot share one trace",
             where=str(prefix),
-            hint=f"a prefix, for a file a rank: {prefix.with_suffix('')}",
+            hint=f"give a prefix, for one file per rank: {prefix.with_suffix('')}",
+            code="conflict",
         )
     if not single and writer.n > max_ranks:
         raise DimsweepError(
-            f"{writer.n:,} ranks would be as many files; at most {max_ranks:,} are written",
+            f"{writer.n:,} ranks need {writer.n:,} files; at most {max_ranks:,} are written",
             where=str(prefix),
-            hint="a smaller topology"
+            hint="use a smaller topology"
             + (f", or one trace for all: {prefix}.et" if writer.ranks_are_equal else ""),
+            code="too-many",
         )
     if single:
         _write(prefix, writer.trace(0))
@@ -119,7 +123,7 @@ class _Communicators:
         self._sizes = sizes
         self._numbers: dict[Group, NDArray[np.int64]] = {}
 
-    def of(self, group: Group) -> NDArray[np.int64]:
+    def list_numbers(self, group: Group) -> NDArray[np.int64]:
         """Return the number of every rank's group, shape (N,)."""
         if group not in self._numbers:
             _, which = np.unique(first_members(group, self._sizes), return_inverse=True)
@@ -131,13 +135,15 @@ class _Communicators:
 
 
 class _Writer:
-    """Encodes each graph once; what differs between its ranks is filled in for each."""
+    """Encoder that encodes each graph once, with blanks for the parts that differ by rank."""
 
     def __init__(self, workload: Workload, cluster: Cluster) -> None:
         if cluster.npus.of is not None:
-            what = "a written trace has one time of a computation for all ranks that share a graph"
-            hint = "NPUs of one kind and one speed"
-            raise DimsweepError(what, where="other_npus", hint=hint)
+            problem = (
+                "a written trace has one time of a computation for all ranks that share a graph"
+            )
+            hint = "use NPUs of one kind and one speed"
+            raise DimsweepError(problem, where="other_npus", hint=hint, code="unsupported")
         self._workload, self._npu = workload, cluster.npus.kinds[0]
         self._sizes = cluster.topology.sizes
         self.n = math.prod(self._sizes)
@@ -174,9 +180,11 @@ class _Writer:
         graph = self._workload.graphs[number]
         where = f"{self._workload.name}, graph {number}"
         if not graph:
-            raise DimsweepError("no operators, and a trace needs nodes", where=where)
+            raise DimsweepError(
+                "the graph has no operators, but a trace needs nodes", where=where, code="missing"
+            )
         ours: dict[str, Value] = {extras.SIZES: self._sizes}
-        if not self._workload.in_order:  # else operators' ids say what goes first, as everywhere
+        if not self._workload.in_order:  # otherwise the ids of operators give the order
             ours[extras.GRAPH] = number
         metadata = Trace((), metadata=ours)
         fixed = [delimited(encode_metadata(metadata).SerializeToString())]
@@ -208,8 +216,10 @@ class _Writer:
 
         if isinstance(work, Compute):
             if work.stream:
-                what = f"{operator.name} runs on {work.stream}, and a trace has one CPU"
-                raise DimsweepError(what, where="workload", hint="a schedule with cpu 0 only")
+                problem = f"{operator.name} runs on {work.stream}, but a trace has one CPU"
+                raise DimsweepError(
+                    problem, where="workload", hint="use cpu 0 only", code="unsupported"
+                )
             attributes, micros = self._compute(work)
             return node(NodeType.COMP, attributes | {"is_cpu_op": work.on_host}, micros)
         if isinstance(work, Access):
@@ -217,12 +227,12 @@ class _Writer:
             size = _size(work.n_bytes, "tensor_size") | ({extras.SHARED: 1} if work.shared else {})
             if not work.group:
                 return node(type_, size)
-            return self._over(work.group, size, lambda group: node(type_, group))
+            return self._encode_over_group(work.group, size, lambda group: node(type_, group))
         if isinstance(work, Collective):
             return self._collective(work, lambda group: node(NodeType.COMM_COLL, group))
         key = (self._offset(work), work.tag)
         if work.tag < 0:
-            raise DimsweepError(f"the tag is {work.tag}; those of a trace are 0 or more")
+            raise DimsweepError(f"the tag is {work.tag}; it must be 0 or more", code="out-of-range")
         peers = self._peers(key[0])
         if isinstance(work, Send):
             n_bytes, tag = work.n_bytes, work.tag
@@ -243,7 +253,7 @@ class _Writer:
         # ASTRA-sim's roofline divides by both, and takes no bytes for no work.
         attributes: _Attributes = {}
         flops, n_bytes = work.flops, work.n_bytes
-        if work.kernels:  # Chakra knows none, but their sums, and how long they take here
+        if work.kernels:  # Chakra has only their sums and their total time
             attributes[extras.DURATION] = self._npu.duration(work)
             flops += sum(kernel.flops for kernel in work.kernels)
             n_bytes += sum(kernel.n_bytes for kernel in work.kernels)
@@ -251,12 +261,12 @@ class _Writer:
             ("num_ops", extras.FLOPS, flops),
             ("tensor_size", extras.BYTES, n_bytes),
         ):
-            attributes[name] = whole = max(1, _whole(amount))
+            attributes[name] = whole = max(1, _rounded(amount))
             if whole != amount or work.kernels:
                 attributes[exact] = float(amount)
         try:
             duration = self._npu.duration(work)
-        except DimsweepError:  # the cluster does not say how fast it is
+        except DimsweepError:  # the cluster's speed is unknown
             duration = 0
         return attributes, round(duration / _MICROSECOND)
 
@@ -266,24 +276,23 @@ class _Writer:
             attributes["comm_priority"] = work.priority
         if work.stream:
             attributes[extras.STREAM] = work.stream
-        return self._over(work.group, attributes, node)
+        return self._encode_over_group(work.group, attributes, node)
 
-    def _over(
+    def _encode_over_group(
         self, name: str, attributes: _Attributes, node: Callable[[_Attributes], bytes]
     ) -> _Piece:
         """Encode a node over the group called ``name``."""
         group, attributes = self._workload.groups[name], {**attributes, extras.GROUP: name}
         if all(p in (1, n) for p, n in zip(group.sizes, self._sizes, strict=True)):
             return node({**attributes, "involved_dim": tuple(p > 1 for p in group.sizes)})
-        numbers = self.communicators.of(group)
+        numbers = self.communicators.list_numbers(group)
         encoded = lru_cache(maxsize=None)(lambda number: node({**attributes, "pg_name": number}))
         return lambda rank: encoded(str(numbers[rank]))
 
     def _receive(
         self, key: tuple[Offset, int], place: int, rank: int, source: int, name: str
     ) -> _Attributes:
-        """Return the attributes of a receive, with its message's size, by which ASTRA-sim matches,
-        too."""
+        """Return the attributes of a receive, with the message's size, as ASTRA-sim needs it."""
         offset, tag = key
         way_back = reverse_offset(offset, self._sizes)
         sizes = self._sends[self._graph_of[source]].get((way_back, tag), [])
@@ -292,6 +301,7 @@ class _Writer:
                 f"rank {rank} waits in {name!r} (tag {tag}) for a message that rank {source} "
                 "does not send",
                 where=self._workload.name,
+                code="mismatch",
             )
         return _message(sizes[place], source, rank, tag)
 
@@ -301,9 +311,9 @@ def _message(n_bytes: float, source: int, target: int, tag: int) -> _Attributes:
 
 
 def _size(n_bytes: float, name: str = "comm_size") -> _Attributes:
-    whole = _whole(n_bytes)
+    whole = _rounded(n_bytes)
     return {name: whole, **({extras.BYTES: float(n_bytes)} if whole != n_bytes else {})}
 
 
-def _whole(amount: float) -> int:
+def _rounded(amount: float) -> int:
     return min(round(amount), 2**63 - 1)

@@ -1,4 +1,4 @@
-"""What a collective, send or receive of PyTorch says of itself, in either of its traces."""
+"""Convert PyTorch's execution traces and profiles to Chakra traces."""
 
 import math
 import re
@@ -21,7 +21,7 @@ from dimsweep.engine.formats.pytorch.recorded import (
     read_profile,
 )
 
-# The first that a name contains; so "reduce" only after what contains it.
+# The first word that a name contains decides; "reduce" follows the words that contain it.
 _WORDS = {
     "allreduce": CollectiveType.ALL_REDUCE,
     "reducescatter": CollectiveType.REDUCE_SCATTER,
@@ -33,7 +33,7 @@ _WORDS = {
     "gather": CollectiveType.GATHER,
     "scatter": CollectiveType.SCATTER,
 }
-_NAMES = ("nccl:", "c10d::")  # of operators that say what they communicate
+_NAMES = ("nccl:", "c10d::")  # prefixes of operators that describe their communication
 _NO_LETTER = re.compile(r"[^a-z]")
 _BITS = re.compile(r"(\d+)")
 _BYTES = {  # c10's names that do not say their bits
@@ -44,12 +44,12 @@ _BYTES = {  # c10's names that do not say their bits
 
 @dataclass(frozen=True)
 class Communication:
-    """A node's type and, as Chakra counts, its bytes; ``group`` by PyTorch's name, "" unknown."""
+    """The communication of an operator or kernel."""
 
     type: NodeType
     collective: CollectiveType | None
-    n_bytes: int
-    group: str
+    n_bytes: int  # as Chakra counts
+    group: str  # PyTorch's name; "" if unknown
     peer: int | None = None
 
 
@@ -73,7 +73,7 @@ def kernel_communication(
     """Return the communication of a kernel.
 
     ``callers`` are the operator that launched it, and its callers. Raises :class:`DimsweepError` if
-    neither says what is communicated.
+    neither describes the communication.
     """
     known = {_host_name(key): value for key, value in arguments.items()}
     names = [str(arguments.get("Collective name", ""))]
@@ -89,7 +89,7 @@ def kernel_communication(
         found = _communication(known, word, recorded)
         if found is not None:
             return found
-    raise DimsweepError(f"the kernel {name!r} does not say what it communicates")
+    raise DimsweepError(f"the communication of kernel {name!r} is unknown", code="missing")
 
 
 def _host_name(key: str) -> str:
@@ -104,7 +104,7 @@ def _communication(known: Mapping[str, Any], name: str, op: HostOp | None) -> Co
     collective = next((kind for key, kind in _WORDS.items() if key in word), None)
     if collective is CollectiveType.SCATTER and "group_size" in known:
         # Only the root has all of it; every member knows its part.
-        size = _size(known, "out_msg_nelems", op) * _whole(known, "group_size")
+        size = _size(known, "out_msg_nelems", op) * _integer(known, "group_size")
         return Communication(NodeType.COMM_COLL, collective, size, group)
     if collective is not None:
         size = _size(known, "in_msg_nelems", op)
@@ -121,22 +121,26 @@ def _communication(known: Mapping[str, Any], name: str, op: HostOp | None) -> Co
 def _peer(known: Mapping[str, Any], key: str, name: str) -> int:
     if key not in known:
         raise DimsweepError(
-            f"{name!r} does not say its peer ({key})", hint="a profile of a newer PyTorch does"
+            f"{name!r} lacks its peer ({key})",
+            hint="record it with a newer PyTorch",
+            code="missing",
         )
-    return _whole(known, key)
+    return _integer(known, key)
 
 
-def _whole(known: Mapping[str, Any], key: str) -> int:
+def _integer(known: Mapping[str, Any], key: str) -> int:
     value = known[key]
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**60:
-        raise DimsweepError(f"{value!r} is no number of {key}")
+        raise DimsweepError(
+            f"{key} is {value!r}; expected a whole number of 0 or more", code="bad-syntax"
+        )
     return value
 
 
 def _size(known: Mapping[str, Any], elements: str, op: HostOp | None) -> int:
     """Return the recorded number of bytes, or else the size of the input tensors."""
     if elements in known and "dtype" in known:
-        return _whole(known, elements) * _element_bytes(str(known["dtype"]))
+        return _integer(known, elements) * _element_bytes(str(known["dtype"]))
     return sum(tensor.n_bytes for tensor in op.inputs) if op is not None else 0
 
 
@@ -145,11 +149,15 @@ def _element_bytes(dtype: str) -> int:
     name = dtype.lower()
     bits = _BITS.search(name)
     if "complex" in name:
-        raise DimsweepError(f"messages of the type {dtype!r} are not read")
+        raise DimsweepError(f"messages of type {dtype!r} are not supported", code="unsupported")
     if bits:
         return int(bits[1]) // 8
     if name not in _BYTES:
-        raise DimsweepError(f"unknown type of elements {dtype!r}", hint=", ".join(_BYTES))
+        raise DimsweepError(
+            f"unknown type of elements {dtype!r}",
+            hint=f"known: {', '.join(_BYTES)}",
+            code="unknown-name",
+        )
     return _BYTES[name]
 
 
@@ -174,7 +182,9 @@ class Groups:
         """Map the group names in a rank's traces to our names."""
         world = profile.world or n_traces
         if not 0 < world <= _MOST:
-            raise DimsweepError(f"world_size {world} is no number of ranks", hint=f"1 to {_MOST:,}")
+            raise DimsweepError(
+                f"world_size is {world}; it must be from 1 to {_MOST:,}", code="out-of-range"
+            )
         everyone = tuple(range(world))
         # The profile lists the ranks also where the host's trace has none, for all.
         given = {**host, **{name: ranks for name, ranks in profile.groups.items() if ranks}}
@@ -187,8 +197,7 @@ class Groups:
         return names
 
     def _name(self, ranks: tuple[int, ...], number: int, *, is_default: bool) -> str:
-        """Return our name of the group that was created after ``number`` others over the same
-        ranks."""
+        """Return dimsweep's name of the group created after ``number`` others over ``ranks``."""
         if is_default and number == 0:
             return ""
         if (ranks, number) not in self._numbers:
@@ -202,12 +211,12 @@ _PICOSECONDS = 1e6  # in a microsecond
 
 @dataclass(frozen=True)
 class Converted:
-    """Chakra traces by rank, the ranks of their groups, and what was in no operator's call."""
+    """Converted traces, with counts of kernels."""
 
-    traces: list[Trace]
-    groups: dict[str, list[int]]
+    traces: list[Trace]  # by rank
+    groups: dict[str, list[int]]  # their ranks
     n_kernels: int
-    n_left_out: int
+    n_left_out: int  # kernels outside of any operator's call
 
 
 def convert_traces(hosts: Sequence[Path], profiles: Sequence[Path]) -> Converted:
@@ -217,7 +226,10 @@ def convert_traces(hosts: Sequence[Path], profiles: Sequence[Path]) -> Converted
     Raises :class:`DimsweepError` naming the file for what cannot be read or linked.
     """
     if profiles and len(profiles) != len(hosts):
-        raise DimsweepError(f"{len(hosts)} execution traces, but {len(profiles)} profiles")
+        raise DimsweepError(
+            f"{len(hosts)} execution traces need {len(hosts)} profiles, not {len(profiles)}",
+            code="mismatch",
+        )
     groups = Groups()
     traces, n_kernels, n_left_out = [], 0, 0
     for rank, path in enumerate(hosts):
@@ -225,9 +237,10 @@ def convert_traces(hosts: Sequence[Path], profiles: Sequence[Path]) -> Converted
         profile = read_profile(profiles[rank]) if profiles else Profile()
         if profiles and not any(op.call in profile.calls for op in host.operators.values()):
             raise DimsweepError(
-                f"it has no operator in common with {profiles[rank]}",
+                f"the trace has no operator in common with {profiles[rank]}",
                 where=str(path),
-                hint="both must be of one run: profile(..., execution_trace_observer=observer)",
+                hint="record both in one run: profile(..., execution_trace_observer=observer)",
+                code="mismatch",
             )
         number = profile.rank if profile.rank is not None and len(hosts) == 1 else rank
         names = groups.of_rank(host.groups, profile, len(hosts))
@@ -365,8 +378,9 @@ class _Rank:
             group = communication.group  # "" if unknown, as of gloo; "0" is the default group
             if group not in self._group_names and group not in ("", "0"):
                 raise DimsweepError(
-                    f"the ranks of process group {group!r} are in neither trace",
-                    hint="start the observer or the profiler after the groups were made",
+                    f"neither trace contains the ranks of process group {group!r}",
+                    hint="start the observer or the profiler after the groups are created",
+                    code="missing",
                 )
             if name := self._group_names.get(group, ""):
                 attributes["pg_name"] = name

@@ -1,4 +1,4 @@
-"""What PyTorch records of a run: execution traces (what the host did) and profiles (when)."""
+"""Read PyTorch's recordings of a run: execution traces (host operators) and profiles (times)."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,6 +38,8 @@ _GROUPS = "process_group:init"
 
 
 class Tensor(NamedTuple):
+    """An input or output of an operator."""
+
     storage: int
     n_bytes: int
 
@@ -81,9 +83,10 @@ def read_host(path: Path) -> HostTrace:
     nodes = content.get("nodes")
     if not _SCHEMA.fullmatch(str(content.get("schema"))) or not isinstance(nodes, list):
         raise DimsweepError(
-            f"this is no execution trace of a schema that is known ({content.get('schema')!r})",
+            f"it is not an execution trace of a known schema ({content.get('schema')!r})",
             where=str(path),
-            hint="what ExecutionTraceObserver of PyTorch 2 writes, such as 1.1.1-chakra.0.0.4",
+            hint="give a file of PyTorch 2's ExecutionTraceObserver, such as 1.1.1-chakra.0.0.4",
+            code="unsupported",
         )
     operators: dict[int, HostOp] = {}
     groups: dict[str, Sequence[int]] = {}
@@ -102,18 +105,26 @@ def read_host(path: Path) -> HostTrace:
             else:
                 operators[named.id] = _operator(_Node.model_validate(node))
         except ValidationError as error:
-            what = f"it is not as the schema says: {describe_fault(error)}"
-            raise DimsweepError(what, where=where) from error
+            problem = f"it does not follow the schema: {describe_fault(error)}"
+            raise DimsweepError(problem, where=where, code="bad-syntax") from error
         except RecursionError as error:
-            raise DimsweepError("it is nested too deeply", where=where) from error
+            raise DimsweepError(
+                "the file is nested too deeply", where=where, code="bad-syntax"
+            ) from error
     if not operators:
         hint = "run the model between start() and stop() of the ExecutionTraceObserver"
-        raise DimsweepError("no operators were recorded", where=str(path), hint=hint)
+        raise DimsweepError(
+            "the trace has no operators", where=str(path), hint=hint, code="missing"
+        )
     known = operators.keys() | roots
     for operator in operators.values():
         if operator.parent not in known:
-            what = f"its parent {operator.parent} is not in the trace"
-            raise DimsweepError(what, where=f"{path}: node id {operator.id} ({operator.name!r})")
+            problem = f"its parent {operator.parent} is not in the trace"
+            raise DimsweepError(
+                problem,
+                where=f"{path}: node id {operator.id} ({operator.name!r})",
+                code="bad-syntax",
+            )
     return HostTrace(path, _called(operators), groups)
 
 
@@ -221,8 +232,7 @@ _GROUP_LIST = TypeAdapter(list[Group])
 
 
 def _called(operators: Mapping[int, HostOp]) -> dict[int, HostOp]:
-    """Return the operators in the order of their calls; they are recorded in the order of their
-    ends.
+    """Return the operators in the order of their calls, not of their ends as recorded.
 
     Parents that are not operators (threads) become None.
     """
@@ -231,8 +241,8 @@ def _called(operators: Mapping[int, HostOp]) -> dict[int, HostOp]:
         if op.parent not in operators:
             op = replace(op, parent=None)
         elif op.parent not in calls:
-            what = f"its parent {op.parent} was called after it"
-            raise DimsweepError(what, where=f"node id {op.id} ({op.name!r})")
+            problem = f"its parent {op.parent} was called after it"
+            raise DimsweepError(problem, where=f"node id {op.id} ({op.name!r})", code="bad-syntax")
         calls[op.id] = op
     return calls
 
@@ -301,26 +311,31 @@ def read_profile(path: Path) -> Profile:
     events = content.get("traceEvents")
     if not isinstance(events, list):
         raise DimsweepError(
-            "this is no profile: it has no traceEvents",
+            "it is not a profile: it has no traceEvents",
             where=str(path),
-            hint="what torch.profiler's export_chrome_trace writes",
+            hint="give a file of torch.profiler's export_chrome_trace",
+            code="missing",
         )
     read = _Events()
     for number, event in enumerate(events):
         where = f"{path}: event {number}"
         if not isinstance(event, dict):
-            raise DimsweepError(f"it is no event: {event!r:.80}", where=where)
+            raise DimsweepError(
+                f"it is not an event: {event!r:.80}", where=where, code="bad-syntax"
+            )
         if event.get("ph") != "X" or event.get("cat") not in (*_HOST, *_LAUNCH, *_DEVICE):
             continue
         try:
             read.add(_Event.model_validate(event))
         except ValidationError as error:
-            raise DimsweepError(f"it is no event: {describe_fault(error)}", where=where) from error
+            raise DimsweepError(
+                f"it is not an event: {describe_fault(error)}", where=where, code="bad-syntax"
+            ) from error
     try:
         job = _Job.model_validate(content.get("distributedInfo") or {})
     except ValidationError as error:
-        what = f"it says nothing of a job: {describe_fault(error)}"
-        raise DimsweepError(what, where=f"{path}: distributedInfo") from error
+        problem = f"it does not describe a job: {describe_fault(error)}"
+        raise DimsweepError(problem, where=f"{path}: distributedInfo", code="bad-syntax") from error
     waits = [Wait(span, thread, read.call_of.get(ext)) for span, thread, ext in read.waits]
     groups = names(job.pg_config or ())
     return Profile(read.calls, read.kernels(), waits, groups, job.rank, job.world_size)

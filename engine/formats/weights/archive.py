@@ -1,4 +1,4 @@
-"""Archives of weights, the most memory that they may take, and floats that NumPy has not."""
+"""Archives of weights, the limit of their size, and float types that NumPy lacks."""
 
 import lzma
 import tokenize
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dimsweep.engine.errors import DimsweepError
 
 MOST_BYTES = 4 << 30
-# Damaged, encrypted, compressed by what zipfile does not know, or an array's header that is none.
+# Damaged or encrypted archives, unknown compressions, and invalid headers of arrays.
 _DAMAGED = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError),
     *(ValueError, tokenize.TokenError),
@@ -22,30 +22,32 @@ _DAMAGED = (
 
 
 def check_size(n_bytes: int, where: str = "") -> None:
-    """Raises :class:`DimsweepError` for more than :data:`MOST_BYTES`."""
+    """Raise :class:`DimsweepError` for more than :data:`MOST_BYTES`."""
     if n_bytes > MOST_BYTES:
-        what = f"{n_bytes / 2**30:.3g} GiB of weights, and at most {MOST_BYTES >> 30} GiB are read"
-        raise DimsweepError(what, where=where, hint="fewer layers, or narrower numbers")
+        problem = f"{n_bytes / 2**30:.3g} GiB of weights; the limit is {MOST_BYTES >> 30} GiB"
+        raise DimsweepError(
+            problem, where=where, hint="save fewer layers, or narrower numbers", code="too-many"
+        )
 
 
 @contextmanager
-def opened(path: Path, what: str, hint: str = "") -> Iterator[zipfile.ZipFile]:
-    """The archive in a file that is said to be a ``what``.
+def opened(path: Path, noun: str, hint: str = "") -> Iterator[zipfile.ZipFile]:
+    """Open the zip archive ``path``, which errors call ``noun``.
 
-    Raises :class:`DimsweepError` for one that is damaged, or larger than :data:`MOST_BYTES` when it
-    is unpacked; within it, what reading the archive's content says of damages is told like that.
+    Raises :class:`DimsweepError` for an archive that is damaged, or larger than :data:`MOST_BYTES`
+    when it is unpacked, and converts errors about damage while its content is read.
     """
     try:
         with zipfile.ZipFile(path) as archive:
             check_size(sum(entry.file_size for entry in archive.infolist()))
             yield archive
     except _DAMAGED as error:
-        told = f"this is no {what}: {error or type(error).__name__}"
-        raise DimsweepError(told, hint=hint) from error
+        problem = f"it is not a valid {noun}: {error or type(error).__name__}"
+        raise DimsweepError(problem, hint=hint, code="bad-syntax") from error
 
 
 def from_bfloat16(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
-    """Return the values of bfloat16, which NumPy has not: each is the upper half of a float32."""
+    """Return the values of bfloat16, each the upper half of a float32."""
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 

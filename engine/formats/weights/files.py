@@ -1,7 +1,7 @@
-"""Which file is read how, and the layers that named tensors make.
+"""Read and write files of weights, and build layers from named tensors.
 
 A layer is a tensor ``NAME.weight`` and, if it has one, ``NAME.bias``, in the order of the file.
-What a weight does not say comes in scalars ``NAME.activation`` (text), ``NAME.stride``,
+Other properties of a layer are scalars ``NAME.activation`` (text), ``NAME.stride``,
 ``NAME.padding`` and ``NAME.pool``, or as defaults.
 """
 
@@ -33,7 +33,7 @@ _SAFETENSORS = {  # types of values by their names there, little-endian
     **{f"I{8 * n}": np.dtype(f"<i{n}") for n in (1, 2, 4, 8)},
     **{f"U{8 * n}": np.dtype(f"<u{n}") for n in (1, 2, 4, 8)},
 }
-# Types of values that NumPy has not, and their bits.
+# Types of values that NumPy lacks, and the type of their bits.
 _FLOATS: Mapping[str, tuple[str, Callable[[NDArray[Any]], NDArray[Any]]]] = {
     "BF16": ("<u2", from_bfloat16),
     "F8_E4M3": ("u1", partial(from_float8, exponent=4)),
@@ -45,13 +45,21 @@ _SETTINGS = ("stride", "padding", "pool")
 def read_network(
     path: Path | str, *, input_shape: Sequence[int] | None = None, activation: str = "relu"
 ) -> TrainedNetwork:
-    """The network in a ``.npz``, ``.safetensors``, ``.pt``/``.pth`` (a PyTorch state dict) or
-    ``.onnx`` file.
+    """Return the network in a file of weights.
 
-    ``input_shape`` is (features,) or (channels, height, width), which a convolution needs; else it
-    is what the first layer takes.  ``activation`` is that of all layers but the last, where the
-    file does not say another.  Raises :class:`DimsweepError` naming the file and the tensor, and
-    for a package that would read it and is not installed.
+    Parameters
+    ----------
+    path
+        A ``.npz``, ``.safetensors``, ``.pt`` or ``.pth`` (PyTorch state dict), or ``.onnx`` file.
+    input_shape
+        (features,) or (channels, height, width); by default the input of a first dense layer.
+    activation
+        The activation of all layers but the last, unless the file states another.
+
+    Raises
+    ------
+    DimsweepError
+        Naming the file and the tensor, or the package that must be installed to read it.
     """
     path = Path(path)
     with naming_place(path):
@@ -66,11 +74,15 @@ def read_network(
 def _tensors(path: Path) -> Tensors:
     if path.suffix not in _READERS:
         known = ", ".join([*_READERS, ".onnx"])
-        raise DimsweepError(f"{path.suffix!r} is no kind of weights", hint=f"known: {known}")
+        raise DimsweepError(
+            f"unknown type of file {path.suffix!r}", hint=f"known: {known}", code="unsupported"
+        )
     try:
         return _READERS[path.suffix](path)
     except OSError as error:
-        raise DimsweepError(f"cannot be read: {error.strerror or error}") from error
+        raise DimsweepError(
+            f"cannot be read: {error.strerror or error}", code="inaccessible"
+        ) from error
 
 
 def _npz(path: Path) -> Tensors:
@@ -79,7 +91,7 @@ def _npz(path: Path) -> Tensors:
 
 
 def _array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
-    """An array, of which there are no more bytes than its header says, and no fewer."""
+    """Read an array that has exactly the bytes that its header states."""
     with archive.open(name) as file:
         version = np.lib.format.read_magic(file)
         headers = {
@@ -96,7 +108,9 @@ def _array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
 
 def _safetensors(path: Path) -> Tensors:
     missing = DimsweepError(
-        "the package safetensors is not installed", hint="pip install safetensors"
+        "the package safetensors is not installed",
+        hint="pip install safetensors",
+        code="inaccessible",
     )
     with needing("safetensors", missing):
         import safetensors
@@ -104,16 +118,18 @@ def _safetensors(path: Path) -> Tensors:
     try:
         found: Any = safetensors.deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
     except safetensors.SafetensorError as error:
-        raise DimsweepError(f"these tensors cannot be read: {error}") from error
+        raise DimsweepError(f"invalid safetensors file: {error}", code="bad-syntax") from error
     tensors = {}
     for name, tensor in found:
         kind = tensor["dtype"]
         dtype, values = _FLOATS.get(kind, (_SAFETENSORS.get(kind), np.asarray))
         if dtype is None:
             hint = f"save them as one of {', '.join([*_SAFETENSORS, *_FLOATS])}"
-            raise DimsweepError(f"values of type {kind} are no weights", where=name, hint=hint)
+            raise DimsweepError(
+                f"values of type {kind} cannot be weights", where=name, hint=hint, code="wrong-type"
+            )
         tensors[name] = values(np.frombuffer(tensor["data"], dtype)).reshape(tensor["shape"])
-    # The format keeps no order of its own.
+    # The format does not keep an order.
     return dict(sorted(tensors.items(), key=lambda entry: _natural(entry[0])))
 
 
@@ -126,24 +142,27 @@ _READERS: Mapping[str, Callable[[Path], Tensors]] = {
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """A key that puts layer10 behind layer9."""
+    """Return a sort key that puts layer10 behind layer9."""
     parts = re.split(r"(\d+)", name)
     return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
 
 
 def _layers(tensors: Tensors, activation: str) -> list[TrainedLayer]:
     names = [name.removesuffix(".weight") for name in tensors if name.endswith(".weight")]
-    known = {f"{n}.{what}" for n in names for what in ("weight", "bias", "activation", *_SETTINGS)}
+    known = {f"{n}.{key}" for n in names for key in ("weight", "bias", "activation", *_SETTINGS)}
     strange = next((name for name in tensors if name not in known and "." in name), None)
     if strange is not None:
         raise DimsweepError(
-            "this tensor is no weight or bias of a dense or convolutional layer",
+            "the tensor is not a weight or bias of a dense or convolutional layer",
             where=strange,
-            hint="fold normalisations into the layers before them, and leave the rest out",
+            hint="fold normalisations into the layers before them, and remove other tensors",
+            code="unsupported",
         )
     if not names:
-        some = ", ".join(list(tensors)[:4]) or "nothing"
-        raise DimsweepError(f"no NAME.weight is here, but {some}")
+        names_found = ", ".join(list(tensors)[:4]) or "no tensor"
+        raise DimsweepError(
+            f"the file has no tensor NAME.weight, only {names_found}", code="missing"
+        )
     layers = []
     for name in names:
         default = activation if name != names[-1] else "identity"
@@ -156,7 +175,7 @@ def _layers(tensors: Tensors, activation: str) -> list[TrainedLayer]:
                 _numbers(f"{name}.bias", given),
                 str(tensors.get(f"{name}.activation", default)),
                 **{
-                    key: _whole(tensors, f"{name}.{key}")
+                    key: _integer(tensors, f"{name}.{key}")
                     for key in _SETTINGS
                     if f"{name}.{key}" in tensors
                 },
@@ -167,7 +186,9 @@ def _layers(tensors: Tensors, activation: str) -> list[TrainedLayer]:
 
 def _numbers(name: str, tensor: NDArray[Any]) -> Values:
     if tensor.dtype.kind not in "fiu":
-        raise DimsweepError(f"values of type {tensor.dtype} are no weights", where=name)
+        raise DimsweepError(
+            f"values of type {tensor.dtype} cannot be weights", where=name, code="wrong-type"
+        )
     with np.errstate(invalid="ignore"):  # a NaN of any kind is refused by the layer
         return tensor.astype(np.float64)
 
@@ -175,29 +196,36 @@ def _numbers(name: str, tensor: NDArray[Any]) -> Values:
 def _samples(name: str, tensor: NDArray[Any]) -> Values:
     values = _numbers(name, tensor)
     if not (np.abs(values) <= LARGEST).all():
-        what = "a sample has a value that is not finite, or too large"
-        raise DimsweepError(what, where=name, hint=f"at most {LARGEST:g}")
+        problem = "a sample has a value that is not finite, or too large"
+        raise DimsweepError(
+            problem, where=name, hint=f"values may be at most {LARGEST:g}", code="out-of-range"
+        )
     return values
 
 
-def _whole(tensors: Tensors, name: str) -> int:
+def _integer(tensors: Tensors, name: str) -> int:
     tensor = tensors[name]
     if tensor.size != 1 or tensor.dtype.kind not in "iu":
-        raise DimsweepError("it must be one whole number", where=name)
+        raise DimsweepError("the array must be one whole number", where=name, code="wrong-type")
     return int(tensor.reshape(()))
 
 
 def _taken_by(layers: Sequence[TrainedLayer]) -> tuple[int, ...]:
     first = layers[0]
     if first.is_convolution:
-        what = "the file does not say how large the images are"
-        raise DimsweepError(what, where=first.name, hint="give the input's shape, such as 1x8x8")
+        problem = "the file does not contain the size of the images"
+        raise DimsweepError(
+            problem, where=first.name, hint="give the input's shape, such as 1x8x8", code="missing"
+        )
     return (first.weight.shape[1],)
 
 
 def write_network(path: Path | str, network: TrainedNetwork, **arrays: NDArray[Any]) -> None:
-    """Write what :func:`read_network` reads from a ``.npz`` file, and ``arrays`` beside it, whose
-    names have no dot.  Raises :class:`DimsweepError` if it cannot be written."""
+    """Write a network as a ``.npz`` file for :func:`read_network`, with additional ``arrays``.
+
+    The names of ``arrays`` have no dot.  Raises :class:`DimsweepError` if the file cannot be
+    written.
+    """
     tensors: dict[str, Any] = dict(arrays)
     for layer in network.layers:
         for key in ("weight", "bias", "activation", *_SETTINGS):
@@ -207,16 +235,15 @@ def write_network(path: Path | str, network: TrainedNetwork, **arrays: NDArray[A
 
 
 class Samples(NamedTuple):
-    """``inputs`` (N, ...) and ``labels`` (N,) of samples to tell the accuracy by, and
-    ``calibration``, inputs of other ones, if there are any."""
+    """Samples that determine a network's accuracy."""
 
-    inputs: Values
-    labels: NDArray[np.int64]
-    calibration: Values | None
+    inputs: Values  # (N, ...)
+    labels: NDArray[np.int64]  # (N,)
+    calibration: Values | None  # inputs of other samples, if any
 
 
 def read_samples(path: Path | str) -> Samples:
-    """The samples in a ``.npz`` file.
+    """Return the samples in a ``.npz`` file.
 
     Raises :class:`DimsweepError` naming the file and the array.
     """
@@ -225,12 +252,16 @@ def read_samples(path: Path | str) -> Samples:
         arrays = _tensors(path) if path.suffix == ".npz" else {}
         missing = [name for name in ("inputs", "labels") if name not in arrays]
         if missing:
-            what = f"samples are an npz file with inputs and labels; there is no {missing[0]!r}"
-            raise DimsweepError(what)
+            problem = (
+                f"the array {missing[0]!r} is missing; samples are a .npz file of inputs and labels"
+            )
+            raise DimsweepError(problem, code="missing")
         inputs, labels = _samples("inputs", arrays["inputs"]), arrays["labels"]
         if labels.shape != (len(inputs),) or labels.dtype.kind not in "iu" or not len(labels):
-            what = f"{len(inputs)} inputs need as many whole numbers, not {labels.shape}"
-            raise DimsweepError(what, where="labels")
+            problem = (
+                f"{len(inputs)} inputs need {len(inputs)} whole numbers, not shape {labels.shape}"
+            )
+            raise DimsweepError(problem, where="labels", code="mismatch")
         more = arrays.get("calibration")
         return Samples(
             inputs, labels.astype(np.int64), None if more is None else _samples("calibration", more)

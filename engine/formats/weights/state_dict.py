@@ -1,6 +1,6 @@
-"""PyTorch's state dicts, read without PyTorch: a zip of a pickle and of the tensors' bytes.
+"""Read PyTorch's state dicts without PyTorch: a zip of a pickle and the tensors' bytes.
 
-The pickle may name nothing but what makes tensors of these bytes, so that reading one runs no code.
+The pickle may only name the functions that make tensors of these bytes, so reading runs no code.
 """
 
 import io
@@ -38,7 +38,10 @@ _HINT = "write it with torch.save(model.state_dict(), FILE)"
 
 
 def read_state_dict(path: Path) -> dict[str, NDArray[Any]]:
-    """The tensors by name, in their order.  Raises :class:`DimsweepError` for any other file."""
+    """Return the tensors by name, in their order.
+
+    Raises :class:`DimsweepError` for any other file.
+    """
     with opened(path, "PyTorch state dict", _HINT) as archive:
         names = [name for name in archive.namelist() if name.endswith("/data.pkl")]
         if len(names) != 1:
@@ -53,28 +56,32 @@ def read_state_dict(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _no_tensors() -> DimsweepError:
-    return DimsweepError("the file holds something else than tensors by name", hint=_HINT)
+    return DimsweepError(
+        "the file contains other objects than tensors by name", hint=_HINT, code="unsupported"
+    )
 
 
 def _check_order(order: bytes) -> None:
     if order != b"little":
-        raise DimsweepError(f"its bytes are in {order!r} order, not little-endian")
+        raise DimsweepError(
+            f"the byte order is {order!r}; only little-endian is supported", code="unsupported"
+        )
 
 
 class _Storage(NamedTuple):
-    """What the pickle says of a tensor's bytes: ("storage", type, key, device, count)."""
+    """A reference to a tensor's bytes: ("storage", type, key, device, count)."""
 
-    said: Any
+    fields: Any
 
 
 class _View(NamedTuple):
-    """What it says of a tensor: its storage, offset, size, strides, and what does not matter."""
+    """The description of a tensor: storage, offset, size, strides, and unused fields."""
 
-    said: tuple[Any, ...]
+    fields: tuple[Any, ...]
 
 
 def _tensor(view: object, archive: zipfile.ZipFile, folder: str) -> NDArray[Any]:
-    """torch._utils._rebuild_tensor_v2; strides count values."""
+    """Return a tensor as torch._utils._rebuild_tensor_v2 does; strides count values."""
     match view:
         case _View((_Storage((_, str(kind), str(key), _, int(count))), offset, size, stride, *_)):
             pass
@@ -86,14 +93,21 @@ def _tensor(view: object, archive: zipfile.ZipFile, folder: str) -> NDArray[Any]
         raise _no_tensors()
     dtype, name = _STORAGES.get(kind), f"{folder}data/{key}"
     if dtype is None or name not in archive.namelist():
-        raise DimsweepError(f"there is no {kind} {key}", hint=_HINT)
+        raise DimsweepError(
+            f"the storage {key} of type {kind} is missing or unsupported",
+            hint=_HINT,
+            code="missing",
+        )
     data = archive.read(name)
     storage = np.frombuffer(data[: len(data) // dtype.itemsize * dtype.itemsize], dtype)[:count]
     reach = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True)) + 1
     if min((*size, *stride, offset, 1)) < 0 or (0 not in size and reach > len(storage)):
-        raise DimsweepError("a tensor reaches beyond its bytes")
+        raise DimsweepError("a tensor is longer than its bytes", code="damaged")
     if len(size) > _MOST_DIMENSIONS:
-        raise DimsweepError(f"a tensor has {len(size)} dimensions")
+        raise DimsweepError(
+            f"a tensor has {len(size)} dimensions; the limit is {_MOST_DIMENSIONS}",
+            code="unsupported",
+        )
     check_size(math.prod(size) * dtype.itemsize)
     if 0 in size:
         return np.zeros(size, dtype)
@@ -105,25 +119,26 @@ def _tensor(view: object, archive: zipfile.ZipFile, folder: str) -> NDArray[Any]
 
 
 def _unpickled(data: bytes) -> object:
-    """What the pickle holds: storages and tensors as what it says of them, which no code looks at
-    yet, so that all that can fail here is the pickle."""
+    """Return the pickle's content, with unchecked descriptions of storages and tensors.
+
+    All errors are thus faults of the pickle itself.
+    """
     reader = _Unpickler(io.BytesIO(data))
     try:
         for operation, argument, _ in pickletools.genops(data):
             if operation.name in _REMEMBERS and int(argument or 0) > len(data):
-                raise pickle.UnpicklingError(
-                    "it remembers more than it holds"
-                )  # in a table so long
+                # Its table of remembered objects would be this long.
+                raise pickle.UnpicklingError("a memo index exceeds the pickle's size")
         return reader.load()
     except DimsweepError:
         raise
-    except Exception as error:  # pickle says that any may come of a damaged one
-        what = f"this is no PyTorch state dict: {error or type(error).__name__}"
-        raise DimsweepError(what, hint=_HINT) from error
+    except Exception as error:  # a damaged pickle may raise any exception
+        problem = f"it is not a PyTorch state dict: {error or type(error).__name__}"
+        raise DimsweepError(problem, hint=_HINT, code="bad-syntax") from error
 
 
 class _Unpickler(pickle.Unpickler):
-    """Knows storages, tensors and ordered dictionaries, and nothing else."""
+    """An unpickler for storages, tensors and ordered dictionaries only."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == ("collections", "OrderedDict"):
@@ -134,7 +149,11 @@ class _Unpickler(pickle.Unpickler):
             return lambda *said: _View(said)
         if (module, name) == ("torch._utils", "_rebuild_parameter"):
             return lambda tensor, *_: tensor
-        raise DimsweepError(f"the file holds {module}.{name}, and not only tensors", hint=_HINT)
+        raise DimsweepError(
+            f"the file contains {module}.{name}; only tensors are supported",
+            hint=_HINT,
+            code="unsupported",
+        )
 
     def persistent_load(self, pid: Any) -> _Storage:
         return _Storage(pid)

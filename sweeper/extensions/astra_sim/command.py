@@ -115,7 +115,7 @@ def _print(result: Cycles, reading: float, simulating: float) -> None:
         lines.append(f"[statistics] [info] sys[{rank}], Comm time: {result.communication[rank]}")
     n = len(result.cycles)
     lines.append(
-        f"{n:,} ranks, {result.n_kinds:,} simulated ({result.how}); the last one finished after "
+        f"{n:,} ranks, {result.n_kinds:,} simulated ({result.method}); the last one finished after "
         f"{max(result.cycles):,} cycles (ns)"
     )
     lines.append(f"read in {reading:.3f} s, simulated in {simulating:.3f} s")
@@ -129,5 +129,5 @@ def _for_programs(result: Cycles) -> dict[str, Any]:
         "gpu_time": result.gpu,
         "comm_time": result.communication,
         "ranks_simulated": result.n_kinds,
-        "how": result.how,
+        "how": result.method,
     }

@@ -273,4 +273,4 @@ def test_a_job_of_another_size_is_not_simulated(capsys: pytest.CaptureFixture[st
     shape = "topology.shape=Ring(4)_FullyConnected(2)_Switch(1)"
     words = ["simulate", "workload=chakra", "workload.traces=w", *CLUSTER[:2], shape]
     assert main(words) == 1
-    assert "8 NPUs, and rank 8 has a trace, too" in capsys.readouterr().err
+    assert "8 NPUs, but rank 8 has a trace, too" in capsys.readouterr().err

@@ -82,7 +82,7 @@ def test_options_of_a_sampler_are_known() -> None:
             "collective.chunks.high",
             "low and high",
         ),
-        ("space.parameters={collective.chunks: 4}", "collective.chunks", "no mapping"),
+        ("space.parameters={collective.chunks: 4}", "collective.chunks", "not a mapping"),
         ("grid={collective.chunks: 4}", "grid.collective.chunks", "no list"),
         ("topology.shape=null", "topology.shape", "needs a value"),
     ],

@@ -81,7 +81,7 @@ class Mirror:
         self, target: int, source: int, n_bytes: int, received: Callable[[], None]
     ) -> None:
         latency, bandwidth = self._way(self.rank, target)
-        self.clock.at(self.clock.now + int(latency + n_bytes / bandwidth), lambda: received())
+        self.clock.schedule(self.clock.now + int(latency + n_bytes / bandwidth), lambda: received())
 
 
 @examples(100)
@@ -154,7 +154,7 @@ def test_a_collective_beside_a_computation() -> None:
     assert result.cycles == (2 * ALONE,) * 4
     assert result.gpu == (20_000,) * 4
     assert result.communication == (2 * ALONE,) * 4
-    assert result.how == "one rank of each kind, phase by phase, compiled"
+    assert result.method == "one rank of each kind, phase by phase, compiled"
 
 
 def test_replayed_communication_is_not_exposed() -> None:

@@ -53,9 +53,11 @@ def test_formulas_are_found_from_values() -> None:
     keys = draw(40, 1)
     formula = fit([forward_time(each) for each in keys], keys)
     beyond = {"hidden": 8192, "sequence": 8192, "tensor": 8}
-    assert formula.at(keys[0] | beyond) == pytest.approx(forward_time(keys[0] | beyond), rel=1e-6)
+    assert formula.evaluate(keys[0] | beyond) == pytest.approx(
+        forward_time(keys[0] | beyond), rel=1e-6
+    )
     counts = fit_count([each["micro_batches"] + each["pipeline"] - 1 for each in keys], keys)
-    assert counts is not None and counts.at(keys[0] | {"pipeline": 16}) == (
+    assert counts is not None and counts.evaluate(keys[0] | {"pipeline": 16}) == (
         keys[0]["micro_batches"] + 15
     )
 
@@ -106,7 +108,7 @@ def test_a_model_is_the_same_from_its_file(small: TraceModel, tmp_path: Path) ->
     assert '"degrees": [\n  "tensor",\n  "pipeline",\n  "data"\n ]' in text
     spoilt = text.replace('"axis": ', '"axis": 9')
     for content, message in (
-        ("[1]", "no mapping of keys"),
+        ("[1]", "not a mapping of keys"),
         ('{"format": "x"}', "its format is"),
         (text.replace('"jobs"', '"job"'), "jobs: this key needs a value"),
         (text.replace("|", "!"), "no model of traces"),

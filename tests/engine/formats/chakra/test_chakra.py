@@ -338,22 +338,34 @@ def test_other_values_than_objects_are_named(refuse, text) -> None:
             ),
             "node 2 (id 7) at byte 13: it waits for itself, by way of id 9, id 8",
         ),
-        (stream(METADATA, node(7, type_=8)), "node 1 at byte 8: id 7 is of the unknown type 8"),
-        (stream(METADATA, node(7, number(11, 1))), "node 1 at byte 8: field 11 of Node is not"),
-        (stream(METADATA, node(7, content(1, "x"))), "node 1 at byte 8: field 1 of Node is not"),
-        (stream(METADATA, node(7, content(2, b"\xff"))), "node 1 at byte 8: these 7 bytes are no "),
-        (stream(METADATA, node(7, content(10, b"\x0a"))), "node 1 at byte 8: these 1 bytes are no"),
+        (stream(METADATA, node(7, type_=8)), "node 1 at byte 8: id 7 has the unknown type 8"),
+        (
+            stream(METADATA, node(7, number(11, 1))),
+            "node 1 at byte 8: field 11 of Node does",
+        ),
+        (
+            stream(METADATA, node(7, content(1, "x"))),
+            "node 1 at byte 8: field 1 of Node does",
+        ),
+        (
+            stream(METADATA, node(7, content(2, b"\xff"))),
+            "node 1 at byte 8: these 7 bytes are n",
+        ),
+        (
+            stream(METADATA, node(7, content(10, b"\x0a"))),
+            "node 1 at byte 8: these 1 bytes are n",
+        ),
         (
             stream(METADATA, node(7, content(10, number(40, 1)))),
-            "node 1 at byte 8: field 40 of AttributeProto is not",
+            "node 1 at byte 8: field 40 of AttributeProto does n",
         ),
         (
             stream(METADATA, node(7, content(10, content(10, number(9, 1))))),
-            "node 1 at byte 8: field 9 of Int64List is not",
+            "node 1 at byte 8: field 9 of Int64List does n",
         ),
         (
             stream(METADATA, node(7, content(8, number(1, 1)))),
-            "node 1 at byte 8: field 1 of IOInfo is not",
+            "node 1 at byte 8: field 1 of IOInfo does n",
         ),
         (
             stream(METADATA, node(7, 2 * content(10, content(1, "a") + number(9, 1)))),

@@ -55,7 +55,7 @@ def job(*ranks: Sequence[TraceNode], **groups: Sequence[int]) -> list[Finding]:
         for rank, nodes in enumerate(ranks)
     ]
     named = {name.removeprefix("g"): ranks for name, ranks in groups.items()}
-    return lint_job(scanned, named, alone=len(ranks) == 1)
+    return lint_job(scanned, named, is_single=len(ranks) == 1)
 
 
 def write_anything(path: Path, nodes: Sequence[TraceNode]) -> Path:
@@ -78,7 +78,7 @@ def test_every_fault_is_named_with_its_place(tmp_path: Path) -> None:
         comp(1, name="x"),
     ]
     file = write_anything(tmp_path / "w.et", nodes)
-    found = [str(finding) for finding in lint_job(scan_traces([file]), {}, alone=True)]
+    found = [str(finding) for finding in lint_job(scan_traces([file]), {}, is_single=True)]
     starts = scan_traces([file])[0].places.starts
     for expected in (
         "w.et: node 1 (id 1, 'n1') at byte 8: it waits for id 7, which is not in the trace",
@@ -100,7 +100,7 @@ def test_circles_are_named_once_each() -> None:
 def test_a_truncated_trace_is_told_with_what_came_before(tmp_path: Path) -> None:
     file = write_anything(tmp_path / "w.et", [comp(1), comp(2, 3), comp(3)])
     file.write_bytes(file.read_bytes()[:-4])
-    cut, dangling = lint_job(scan_traces([file]), {}, alone=True)
+    cut, dangling = lint_job(scan_traces([file]), {}, is_single=True)
     assert "node 3 at byte" in cut.where and "the file ends" in cut.what
     assert "as far as it goes" in dangling.what
 
@@ -266,8 +266,11 @@ def test_groups_and_ranks_that_are_not_there() -> None:
         (TraceNode(0, "c", NodeType.COMM_COLL), "a COMM_COLL node without comm_type, comm_size"),
         (TraceNode(0, "s", NodeType.COMM_SEND, attributes={"comm_size": 1}), "without comm_dst"),
         (collective(0, kind=10), "comm_type: 10 is no type of collective"),
-        (collective(0, size=-1), "comm_size: -1 is no whole number"),
-        (TraceNode(0, "x", NodeType.COMP, attributes={"num_ops": "many"}), "num_ops: 'many' is no"),
+        (collective(0, size=-1), "comm_size: -1 is not a whole number"),
+        (
+            TraceNode(0, "x", NodeType.COMP, attributes={"num_ops": "many"}),
+            "num_ops: 'many' is",
+        ),
     ],
 )
 def test_nodes_that_do_not_say_what_they_should(node: TraceNode, message: str) -> None:

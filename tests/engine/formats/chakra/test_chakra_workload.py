@@ -216,13 +216,13 @@ def refusal(folder: Path, *writers: Writer, groups: dict[str, list[int]] | None 
 @pytest.mark.parametrize(
     ("attributes", "groups", "told"),
     [
-        ({"pg_name": "9"}, {"1": [0, 1]}, "no communicator group '9'"),
+        ({"pg_name": "9"}, {"1": [0, 1]}, "unknown communicator group '9'"),
         ({"pg_name": "1"}, {"1": [0, 1, 2]}, None),
-        ({"pg_name": "1"}, {"1": [0, 1, 4]}, "no sub-mesh of dimensions of 4x2"),
-        ({"pg_name": "1"}, {"1": [0, 1, 3]}, "no sub-mesh"),
-        ({"pg_name": "1"}, {"1": [4, 5, 6, 7]}, "no member of the group '1'"),
-        ({"comm_type": 10}, {}, "comm_type 10 is no type of collective"),
-        ({"comm_size": True}, {}, "no whole number"),
+        ({"pg_name": "1"}, {"1": [0, 1, 4]}, "not a sub-mesh of dimensions of 4x2"),
+        ({"pg_name": "1"}, {"1": [0, 1, 3]}, "not a sub-mesh"),
+        ({"pg_name": "1"}, {"1": [4, 5, 6, 7]}, "not a member of the group '1'"),
+        ({"comm_type": 10}, {}, "unknown comm_type 10"),
+        ({"comm_size": True}, {}, "not a whole number"),
     ],
 )
 def test_collectives_that_do_not_fit_are_told(
@@ -252,7 +252,7 @@ def test_memory_nodes_are_accesses(tmp_path: Path) -> None:
 def test_strange_peers_are_told(tmp_path: Path) -> None:
     lost = Writer()
     lost.add(NodeType.COMM_SEND, comm_size=1, comm_dst=99)
-    assert "no rank 99" in refusal(tmp_path, lost)
+    assert "rank 99 does not exist" in refusal(tmp_path, lost)
 
 
 def test_the_committed_trace_is_what_our_writer_makes(tmp_path: Path) -> None:
@@ -385,9 +385,9 @@ def test_an_empty_group_is_all_ranks_and_a_file_goes_first(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("groups", "what"),
     [
-        ((ONE.replace("[0, 1]", "[0, 9]"),), "no list of different ranks below 4"),
-        ((ONE.replace("[0, 1]", "[0, 1"),), "it lists no groups"),
-        ((ONE.replace("[0, 1]", '["a"]'),), "is no whole number"),
+        ((ONE.replace("[0, 1]", "[0, 9]"),), "not a list of different ranks below 4"),
+        ((ONE.replace("[0, 1]", "[0, 1"),), "invalid list of groups"),
+        ((ONE.replace("[0, 1]", '["a"]'),), "is not a whole number"),
         ((ONE.replace('"pg_name": "1"', '"pg": 1'),), "needs a value"),
     ],
 )

@@ -187,12 +187,12 @@ def test_the_shared_options_of_the_binary_are_taken(files: Files) -> None:
     ("option", "name", "text", "told"),
     [
         ("network", "network.yml", "topology: [ Ring ]\n", "network.yml: npus_count"),
-        ("network", "network.yml", NETWORK.replace("Ring", "Torus"), "'Torus' is no topology"),
+        ("network", "network.yml", NETWORK.replace("Ring", "Torus"), "unknown topology 'Torus'"),
         ("network", "network.yml", NETWORK.replace("50.0", "0"), "network.yml: bandwidth"),
         ("network", "network.yml", NETWORK.replace("[ 4 ]", "[ 4, 2 ]"), "2 entries for 1"),
         ("network", "network.yml", "{", "not YAML"),
         ("system", "system.json", "{", "not JSON"),
-        ("system", "system.json", "[]", "no mapping"),
+        ("system", "system.json", "[]", "not a mapping"),
         ("system", "system.json", '{"preferred-dataset-splits": 0}', "preferred-dataset-splits"),
         (
             *("system", "system.json"),
