@@ -147,7 +147,7 @@ def _refine(inputs: Inputs, uses: Sequence[_Uses]) -> tuple[int, ...]:
 
 
 def _numbered(things: Sequence[Hashable]) -> tuple[int, ...]:
-    """Number things by first appearance; equal things get equal numbers."""
+    """Return numbers by first appearance; equal things get equal numbers."""
     numbers: dict[Hashable, int] = {}
     return tuple(numbers.setdefault(thing, len(numbers)) for thing in things)
 

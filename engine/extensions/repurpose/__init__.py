@@ -1,4 +1,4 @@
-"""RePurpose: a trained network rearranged and pruned so that its parts talk less when it is served.
+"""RePurpose: restructure and prune a trained network so that its parts communicate less.
 
 from dimsweep.engine.extensions.repurpose import Penalty, restructure, inference
 """

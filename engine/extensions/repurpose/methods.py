@@ -1,4 +1,4 @@
-"""Ways to spread a trained network over workers, by name: RePurpose, and what it is compared with.
+"""Methods that distribute a trained network over workers: RePurpose and its baselines.
 
 RePurpose: Abdi, Rashidi, Fekri and Krishna, "Efficient distributed inference of deep neural
 networks via restructuring and pruning" (AAAI 2023, arXiv 2008.08289).
@@ -29,16 +29,20 @@ from dimsweep.engine.workload.trained import TrainedLayer, TrainedNetwork, Value
 
 @dataclass(frozen=True)
 class Restructured:
-    """A network on workers: its weights (0 where they are pruned; the order of the units is that of
-    the trained network), and where each unit is."""
+    """A network on workers.
+
+    Pruned weights are 0; units keep the order of the trained network.
+    """
 
     network: TrainedNetwork
     placement: Placement
     workers: Workers
 
     def sent(self, number: int) -> NDArray[np.int64]:
-        """Values that a layer needs of its input from each worker at each other one, for one
-        sample: shape (K, K), from row to column."""
+        """Return the input values of a layer that each worker sends to each other one for a sample.
+
+        Shape (K, K), from row to column.
+        """
         k = len(self.workers.speed)
         here, there = self.placement.places[number : number + 2]
         used = sum_by_worker(self.placement.masks[number], there, k) > 0  # (K, in)
@@ -48,12 +52,14 @@ class Restructured:
 
     @property
     def traffic(self) -> int:
-        """Values that go from one worker to another for one sample."""
+        """Number of values that workers send to one another for one sample."""
         return sum(int(self.sent(number).sum()) for number in range(len(self.network.layers)))
 
     def products(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Multiply-adds of a layer for one sample on each worker, shape (K,) each: with inputs that
-        are its own, and with those of others."""
+        """Return the multiply-adds of a layer for one sample on each worker, shape (K,) each.
+
+        The first array counts inputs of the same worker, the second one inputs of other workers.
+        """
         k = len(self.workers.speed)
         here, there = self.placement.places[number : number + 2]
         mask = self.placement.masks[number]
@@ -72,8 +78,7 @@ class Restructured:
 
 @dataclass(frozen=True)
 class Task:
-    """What a method gets: a network, its ``calibration`` samples if there are any, the workers, and
-    what the objective charges; random numbers start from ``seed``."""
+    """The input of a method; random numbers start from ``seed``."""
 
     network: TrainedNetwork
     workers: Workers
@@ -89,7 +94,7 @@ class Task:
 
 
 def _repurpose(task: Task) -> Placement:
-    """Restructured: units that need one another come together, by alternation."""
+    """Group units that need one another by alternation, and prune."""
     problem = task.problem()
     starts = (task.as_it_lies(), clustered(problem, task.seed))
     best = min(starts, key=lambda places: problem.objective(places, problem.prune(places)))
@@ -97,20 +102,20 @@ def _repurpose(task: Task) -> Placement:
 
 
 def _direct(task: Task) -> Placement:
-    """Pruned for units as they lie: the first part of them on the first worker, and so on."""
+    """Prune for units in their order: the first ones on the first worker, and so on."""
     return _pruned(task.problem(), task.as_it_lies())
 
 
 def _random(task: Task) -> Placement:
-    """Pruned for units that are anywhere."""
+    """Prune for units in a random order."""
     rng = np.random.default_rng(task.seed)
     return _pruned(task.problem(), [rng.permutation(places) for places in task.as_it_lies()])
 
 
 def _magnitude(task: Task) -> Placement:
-    """Pruned by the size of weights alone, whoever uses them; units as they lie.
+    """Prune the smallest weights, for units in their order.
 
-    What the others give up of the map for traffic and for weights, it gives up for weights.
+    The share of the map that other methods give up for traffic and weights is given up for weights.
     """
     alone = Penalty(weights=task.penalty.weights + task.penalty.traffic)
     plain = replace(task, penalty=alone, calibration=None)
@@ -118,7 +123,7 @@ def _magnitude(task: Task) -> Placement:
 
 
 def _naive(task: Task) -> Placement:
-    """All weights, units as they lie."""
+    """Keep all weights, and units in their order."""
     masks: list[Mask] = [
         np.asarray(task.network.blocks(number).any(axis=2))
         for number in range(len(task.network.layers))
@@ -149,21 +154,25 @@ def restructure(
     calibration: Values | None = None,
     seed: int = 0,
 ) -> Restructured:
-    """Spread ``network`` over ``workers`` by one of :data:`METHODS`.
+    """Distribute ``network`` over ``workers`` by one of :data:`METHODS`.
 
-    ``calibration``, samples of shape (N, *input_shape), weigh the error by how much inputs vary,
-    and the kept weights are fitted to them afterwards.  The naive method changes no weight.
+    ``calibration``, samples of shape (N, *input_shape), weighs the error by the variance of inputs,
+    and the kept weights are fitted to the samples afterwards.  The naive method changes no weight.
+
     Raises :class:`DimsweepError` for an unknown method, for fewer units than workers, and for
     samples of another shape.
     """
     if method not in METHODS:
         hint = suggest_names(method, METHODS)
-        raise DimsweepError(f"{method!r} is no method", where="method", hint=hint)
+        raise DimsweepError(
+            f"unknown method {method!r}", where="method", hint=hint, code="unknown-name"
+        )
     if max(network.units) < len(workers.speed):
         raise DimsweepError(
             f"{len(workers.speed)} workers for layers of at most {max(network.units)} units",
             where="workers",
-            hint="fewer workers",
+            hint="use fewer workers",
+            code="out-of-range",
         )
     placement = METHODS[method](Task(network, workers, penalty, calibration, seed))
     fitted = network if method == "naive" else refitted(network, placement.masks, calibration)
@@ -179,11 +188,11 @@ _RIDGE = 1e-3  # of the mean variance, so that a fit to few samples stays near t
 def refitted(
     network: TrainedNetwork, masks: tuple[Mask, ...], calibration: Values | None
 ) -> TrainedNetwork:
-    """``network`` with the pairs of units outside ``masks`` at 0.
+    """Return ``network`` with zero weights for the pairs of units outside ``masks``.
 
-    With ``calibration``, samples of shape (N, *input_shape), the kept weights and the biases of
-    each layer are those whose sums are nearest to the trained network's in the mean square, given
-    what the restructured layers before it make of the samples.
+    With ``calibration``, samples of shape (N, *input_shape), the kept weights and biases of each
+    layer minimise the mean squared error of its sums against the trained network's, given the
+    outputs of the restructured layers before it.
     """
     if calibration is None:
         cut = [_cut(network, number, mask) for number, mask in enumerate(masks)]
@@ -208,7 +217,7 @@ def _cut(network: TrainedNetwork, number: int, mask: Mask) -> TrainedLayer:
 
 
 def _fitted(layer: TrainedLayer, mask: Mask, patches: Values, sums: Values) -> TrainedLayer:
-    """The layer with the weights of its mask nearest to ``sums`` (N, positions, out)."""
+    """Return the layer with the weights of its mask nearest to ``sums`` (N, positions, out)."""
     x, y = patches.reshape(-1, patches.shape[-1]), sums.reshape(-1, sums.shape[-1])
     centre, target = x.mean(axis=0), y.mean(axis=0)
     x, y = x - centre, y - target

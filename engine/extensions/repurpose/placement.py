@@ -1,6 +1,6 @@
 """Place units on workers: a start by spectral clustering, then alternation.
 
-The alternation prunes for the current places, then assigns units anew, until nothing is gained.
+The alternation prunes for the current places, then assigns units anew, until nothing improves.
 """
 
 from collections.abc import Sequence
@@ -19,19 +19,18 @@ _GAIN = 1e-3  # of the objective, for which another sweep is worth its time
 
 @dataclass(frozen=True)
 class Placement:
-    """Where all units are, which pairs of them are kept, and the ``objectives`` on the way: that of
-    the start, and after each step."""
+    """The places of all units, and the kept pairs of units."""
 
     places: tuple[Places, ...]
     masks: tuple[Mask, ...]
-    objectives: tuple[float, ...]
+    objectives: tuple[float, ...]  # at the start, and after each step
 
 
 def alternate(problem: Problem, start: Sequence[Places]) -> Placement:
     """Improve on ``start`` until no boundary's assignment does; the objective never rises.
 
     A step assigns the units of one boundary, as outputs of the layer before it and as inputs of the
-    layer behind it, so that both agree on where they are; and prunes both layers for it.
+    layer behind it, so that both agree on their places; then it prunes both layers.
     """
     places = list(start)
     state = Placement(tuple(places), tuple(problem.prune(places)), ())
@@ -52,7 +51,7 @@ def alternate(problem: Problem, start: Sequence[Places]) -> Placement:
 
 
 def _step(problem: Problem, state: Placement, boundary: int, shared: bool) -> Placement:
-    """The units of a boundary assigned anew, and the layers around it pruned."""
+    """Assign the units of a boundary anew, and prune the layers around it."""
     places, masks = list(state.places), list(state.masks)
     cost = np.zeros((problem.units[boundary], len(problem.workers.speed)))
     above, below = boundary - 1, boundary  # the layers that it is the output, and the input of
@@ -72,8 +71,11 @@ def _step(problem: Problem, state: Placement, boundary: int, shared: bool) -> Pl
 
 
 def assign(cost: Values, slots: NDArray[np.int64]) -> Places:
-    """The cheapest workers of n units, shape (n,), where ``cost`` is of shape (n, K) and worker k
-    holds ``slots[k]`` of them, n in all (Munkres, J. SIAM 1957, on a column for each slot)."""
+    """Return the cheapest workers of n units, shape (n,), for ``cost`` of shape (n, K).
+
+    Worker k holds ``slots[k]`` units, n in all (Munkres, J. SIAM 1957, with a column for each
+    slot).
+    """
     from scipy.optimize import linear_sum_assignment
 
     worker = np.repeat(np.arange(len(slots)), slots)
@@ -83,7 +85,7 @@ def assign(cost: Values, slots: NDArray[np.int64]) -> Places:
 
 
 def contiguous(slots: NDArray[np.int64]) -> Places:
-    """The first units on the first worker, the next ones on the second, and so on."""
+    """Place the first units on the first worker, the next ones on the second, and so on."""
     return np.repeat(np.arange(len(slots)), slots)
 
 
@@ -94,12 +96,12 @@ _ROUNDS = 30  # of k-means; it stops before that
 
 
 def clustered(problem: Problem, seed: int) -> list[Places]:
-    """Places of all boundaries' units: those that are tied by much of the layers' maps together.
+    """Return places of all boundaries' units that keep strongly coupled units together.
 
-    The units of all boundaries are a graph, tied by the losses without them.  Its normalised
-    adjacency has its K largest eigenvectors where K parts hang together (Ng, Jordan and Weiss, NIPS
-    2001); k-means with as much room as workers have cuts it, all boundaries around the same
-    centres.
+    The units of all boundaries form a graph, weighted by the losses without each pair.  The K
+    largest eigenvectors of its normalised adjacency separate K clusters (Ng, Jordan and Weiss, NIPS
+    2001). k-means with the workers' capacities finds them, with the same centres for all
+    boundaries.
     """
     from scipy.sparse.linalg import LinearOperator, eigsh
 
@@ -128,10 +130,12 @@ def clustered(problem: Problem, seed: int) -> list[Places]:
 
 
 def _balanced(problem: Problem, points: list[Values], rng: np.random.Generator) -> list[Places]:
-    """k-means, and at its end clusters that are as large as the workers' slots, at every boundary;
-    ``points`` are of length 1."""
+    """Run k-means on ``points`` of length 1.
+
+    The final clusters have the sizes of the workers' slots at every boundary.
+    """
     together = np.concatenate(points)
-    centres = _apart(together, len(problem.workers.speed), rng)
+    centres = _distant_points(together, len(problem.workers.speed), rng)
     nearest = np.zeros(0)
     for _ in range(_ROUNDS):
         before, nearest = nearest, (together @ centres.T).argmax(axis=1)
@@ -143,8 +147,8 @@ def _balanced(problem: Problem, points: list[Values], rng: np.random.Generator) 
     return [assign(-each @ centres.T, problem.workers.slots(len(each))) for each in points]
 
 
-def _apart(points: Values, k: int, rng: np.random.Generator) -> Values:
-    """``k`` of the points, each as far as can be from those before."""
+def _distant_points(points: Values, k: int, rng: np.random.Generator) -> Values:
+    """Return ``k`` of the points, each as far as possible from the ones before."""
     chosen = [points[rng.integers(len(points))]]
     nearest = points @ chosen[0]
     for _ in range(k - 1):

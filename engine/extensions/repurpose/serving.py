@@ -1,4 +1,4 @@
-"""A restructured network as a workload: what each worker computes, sends and waits for."""
+"""A restructured network as a workload of computations and messages."""
 
 import math
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from dimsweep.engine.workload.trained import Values
 
 
 def workers_on(topology: Topology, speed: Sequence[float] = ()) -> Workers:
-    """A worker on each NPU, with what its links cost: seconds for a byte of a message, which gets
-    the narrowest of the dimensions that it crosses.
+    """Return a worker on each NPU, with link costs in seconds for a byte of a message.
 
-    Raises :class:`DimsweepError` for another number of speeds than NPUs.
+    A message gets the narrowest bandwidth of the dimensions that it crosses.  Raises
+    :class:`DimsweepError` for another number of speeds than NPUs.
     """
     n, sizes = topology.n_npus, topology.sizes
     if speed and len(speed) != n:
-        raise DimsweepError(f"{len(speed)} speeds for {n} NPUs", where="speed")
+        raise DimsweepError(f"{len(speed)} speeds for {n} NPUs", where="speed", code="mismatch")
     cost = np.zeros((n, n))
     for dim, places in zip(topology.dims, all_coordinates(sizes).T, strict=True):
         shares = [dim.block.message_path(dim.size, offset).share for offset in range(1, dim.size)]
@@ -39,18 +39,25 @@ def inference(
     requests: int = 1,
     value: float = 4.0,
 ) -> Workload:
-    """``requests`` batches of ``batch`` samples, one right behind the other, through the network.
+    """Return the workload of ``requests`` consecutive batches of ``batch`` samples.
 
-    ``sizes`` are those of the topology's dimensions, with an NPU for each worker; ``value`` the
-    bytes of a weight or activation.  A worker multiplies what it has while what it lacks is on the
-    way.  Inputs are where the network has them; outputs stay where they are made.
+    ``sizes`` are those of the topology's dimensions, with an NPU for each worker; ``value`` is the
+    bytes of a weight or activation.  A worker computes with its own inputs while others are in
+    flight. Inputs start at the workers of their units, and outputs stay where they are computed.
+
     Raises :class:`DimsweepError` for another number of NPUs than of workers.
     """
     k = len(restructured.workers.speed)
     if math.prod(sizes) != k:
-        raise DimsweepError(f"{k} workers on a topology of {math.prod(sizes)} NPUs", where="sizes")
+        raise DimsweepError(
+            f"{k} workers need {k} NPUs, but the topology has {math.prod(sizes)}",
+            where="sizes",
+            code="mismatch",
+        )
     if min(batch, requests) < 1:
-        raise DimsweepError("batch and requests must be 1 or more", where="batch")
+        raise DimsweepError(
+            "batch and requests must be 1 or more", where="batch", code="out-of-range"
+        )
     layers = [
         _Layer(restructured, number, batch, value)
         for number in range(len(restructured.network.layers))
@@ -60,7 +67,7 @@ def inference(
 
 
 class _Layer:
-    """What a layer costs all workers, for a batch."""
+    """The work of a layer on all workers, for a batch."""
 
     def __init__(self, of: Restructured, number: int, batch: int, value: float) -> None:
         self.name = of.network.layers[number].name

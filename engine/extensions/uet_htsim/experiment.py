@@ -21,7 +21,7 @@ from dimsweep.engine.kernels.packet.transports import Nscc, Rccc, Rud
 
 
 class Cable(NamedTuple):
-    """A link's end, which sends; ``slow`` where the link has failed in this direction."""
+    """The sending end of a link; ``slow`` if the link has failed in this direction."""
 
     node: int
     to: int
@@ -31,41 +31,48 @@ class Cable(NamedTuple):
 
 @dataclass(frozen=True)
 class Tree:
-    """``hosts``, ``per_leaf`` of them under a leaf, which has ``up`` links.
+    """A fat tree of two or three levels.
 
-    Of ``levels`` 2 each of those leads to a spine of its own.  Of 3, a pod has ``up`` leaves and as
-    many switches above them, and the j-th of each pod leads to cores j, j + up, and so on.  Nodes
-    are hosts, leaves, spines or the pods' upper switches, and cores.  The first ``failed`` links
-    from cores down to upper switches run at a part of their rate.
+    With 2 ``levels`` each link of a leaf leads to a separate spine.  With 3, a pod has ``up``
+    leaves and as many upper switches, and the j-th of each pod leads to cores j, j + up, and so on.
+    Nodes are numbered as hosts, leaves, spines or upper switches, and cores.  The first ``failed``
+    links from cores down to upper switches run at a part of their rate.
     """
 
     hosts: int
-    per_leaf: int
-    up: int
+    per_leaf: int  # hosts below a leaf
+    up: int  # links up of a leaf
     levels: int = 3
     failed: int = 0
 
     @classmethod
     def build(cls, hosts: int, failed: int = 0) -> "Tree":
-        """Of k-port switches: k^3 / 4 hosts; raises :class:`DimsweepError` for other numbers."""
+        """Build a tree of k-port switches with k^3 / 4 hosts.
+
+        Raises :class:`DimsweepError` for other numbers of hosts.
+        """
         k = round((4 * hosts) ** (1 / 3))
         if k % 2 or k**3 != 4 * hosts or not hosts:
-            raise DimsweepError(f"{hosts} hosts are no fat tree", hint="k^3 / 4 of them, k even")
+            raise DimsweepError(
+                f"{hosts} hosts do not form a fat tree",
+                hint="choose k^3 / 4 hosts for an even k",
+                code="out-of-range",
+            )
         return cls(hosts, k // 2, k // 2, failed=failed)
 
     @property
     def diameter(self) -> int:
-        """Links on the longest of the shortest ways."""
+        """Links on the longest shortest route."""
         return 2 * self.levels
 
     @property
     def oversubscription(self) -> float:
-        """What a leaf's hosts may send by what its links upwards carry."""
+        """Bandwidth of a leaf's hosts, relative to its links upwards."""
         return self.per_leaf / self.up
 
     @property
     def switches(self) -> range:
-        """The numbers of all switches."""
+        """Numbers of all switches."""
         cores = self.up**2 if self.levels == 3 else 0
         return range(self.hosts, self._upper + self._n_upper + cores)
 
@@ -81,7 +88,7 @@ class Tree:
         return self.hosts + host // self.per_leaf
 
     def cables(self) -> Iterator[Cable]:
-        """Both ends of every link."""
+        """Yield both ends of every link."""
         for host in range(self.hosts):
             yield Cable(host, self._leaf(host), True, False)
             yield Cable(self._leaf(host), host, False, False)
@@ -100,7 +107,7 @@ class Tree:
         return self._upper + self._n_upper + j * self.up + place
 
     def ways(self, source: int, target: int) -> tuple[tuple[int, ...], ...]:
-        """All shortest ways: the nodes that are passed."""
+        """Return all shortest routes as their nodes."""
         one, other = self._leaf(source), self._leaf(target)
         if one == other:
             return ((source, one, target),)
@@ -122,35 +129,38 @@ class Tree:
 _US = 10**6  # ticks: ps
 _RATE, _DELAY = 100 * 10**9, _US  # bits a second; ticks of each link
 _MTU, _HEADER, _ACK = 4150, 64, 64  # bytes
-_LOW, _HIGH = 0.2, 0.8  # of the bandwidth-delay product: where marks begin, and where all is marked
-_FAILED = 0.25  # of its rate, room and marks that a failed link has
-_WINDOW = 1.5  # bandwidth-delay products, at first and at most; credit likewise
-_LEAST_SHARE = 0.9  # of what an oversubscribed network carries for each: a receiver's credits
+_LOW, _HIGH = (
+    0.2,
+    0.8,
+)  # of the bandwidth-delay product: thresholds of the first mark, and of marking everything
+_FAILED = 0.25  # share of its rate, room and marks that a failed link keeps
+_WINDOW = 1.5  # bandwidth-delay products, initial and maximum; of the credit, too
+_LEAST_SHARE = 0.9  # a receiver's credits, of its share of an oversubscribed network
 _LEAST_RTO, _RTO_QUEUES = 15 * _US, 6  # the time-out: this, and full queues
 
 
 class Options(NamedTuple):
-    """What differs from the defaults; sizes in packets but for ``ack_every``, which is bytes."""
+    """Settings that differ from the defaults; sizes are packets, ``ack_every`` is bytes."""
 
     balance: Balance = Balance.MIXED
     entropies: int = 64
     queue: int | None = None  # of each port; else a bandwidth-delay product
     window: int | None = None  # at first
     ack_every: int = 16384
-    credits: bool = False  # whether receivers give credits (RCCC), in place of NSCC
+    credits: bool = False  # receivers give credits (RCCC) instead of NSCC
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """``flows`` (source, target, bytes, start in us) over a ``tree``."""
+    """Flows over a tree."""
 
     tree: Tree
-    flows: tuple[tuple[int, int, int, int], ...]
+    flows: tuple[tuple[int, int, int, int], ...]  # source, target, bytes, start in us
     options: Options
 
     @property
     def round_trip(self) -> int:
-        """Ticks of the longest way there and back, a full packet and an ACK on each link."""
+        """Ticks of the longest route and back, a full packet and an ACK on each link."""
         return 2 * self.tree.diameter * _DELAY + sum(
             self.tree.diameter * 8 * size * 10**12 // _RATE for size in (_MTU, _ACK)
         )
@@ -161,7 +171,7 @@ class Experiment:
         return self.round_trip * _RATE // (8 * 10**12)
 
     def _packets(self, share: float = 1.0) -> int:
-        """Bytes of a share of the bandwidth-delay product, in whole packets."""
+        """Return the bytes of a share of the bandwidth-delay product, in whole packets."""
         return math.ceil(share * math.ceil(self._product / _MTU)) * _MTU
 
     @property
@@ -170,8 +180,11 @@ class Experiment:
         return self._packets() if queue is None else queue * _MTU
 
     def _port(self, cable: Cable) -> Port:
-        """A port holds its queue, and what it sends, which our queues do not count.  Where
-        receivers give credits, what leads to a host does not mark."""
+        """Return the port of a cable.
+
+        It holds its queue and the packet in transmission, which the kernel's queues do not count.
+        With receivers' credits, ports to hosts do not mark.
+        """
         if cable.is_host:
             return Port(cable.node, cable.to, _RATE, _DELAY)
         part = _FAILED if cable.slow else 1
@@ -220,6 +233,6 @@ class Experiment:
             ack_priority=1,
         )
         ports = [self._port(cable) for cable in self.tree.cables()]
-        buffers = dict.fromkeys(self.tree.switches, 1 << 40)  # only ports' rooms limit what waits
+        buffers = dict.fromkeys(self.tree.switches, 1 << 40)  # only ports limit queues
         flows = [self._flow(*flow) for flow in self.flows]
         return simulate_packets(Fabric(ports, buffers), flows, settings, seed=seed)

@@ -32,25 +32,26 @@ Edge = tuple[Node, Node, dict[str, Any]]  # as networkx takes them
 
 
 def leaf_name(leaf: int) -> str:
-    """The node of an L1 switch."""
+    """Return the node of an L1 switch."""
     return f"L1 no {leaf}"
 
 
 def lane_name(leaf: int, lane: int) -> str:
-    """The node of one of the links between an L1 switch and the L2 switch."""
+    """Return the node of one of the links between an L1 switch and the L2 switch."""
     return f"lane {lane} of L1 no {leaf}"
 
 
 def plan_trees(
     lines: Sequence[tuple[int, ...]], *, leaf: int, leaves: int, middles: int
 ) -> dict[frozenset[int], ReductionTree]:
-    """A tree for each of ``lines``, which run at once on ``leaves`` L1 switches of ``leaf`` NPUs
-    and as many lanes each.
+    """Return a tree for each of ``lines``, which run concurrently.
 
-    The lines that leave an L1 switch share out its lanes, as many to each line everywhere.  Then
-    every switch, FRED_m(2 leaf) at the NPUs and FRED_m(leaf * leaves) above them with m =
-    ``middles``, must route the part of each line that passes it.  Raises
-    :class:`UnroutableError` naming the lines where there is no colouring.
+    The wafer has ``leaves`` L1 switches of ``leaf`` NPUs and as many lanes each.  The lines that
+    leave an L1 switch share its lanes, with the same number for a line everywhere.  Then every
+    switch, FRED_m(2 leaf) at the NPUs and FRED_m(leaf * leaves) above them with m = ``middles``,
+    must route its part of each line.
+
+    Raises :class:`UnroutableError` naming the lines without a colouring.
     """
     parts = [_parts(line, leaf) for line in lines]
     leaving: dict[int, list[int]] = {}  # of each L1 switch, the lines
@@ -90,8 +91,11 @@ def _parts(line: Sequence[int], leaf: int) -> Parts:
 def _flows(
     lines: Sequence[tuple[int, ...]], parts: Sequence[Parts], lanes: Sequence[Parts], leaf: int
 ) -> dict[str, list[Flow]]:
-    """What passes each switch at once.  An L1 switch has its NPUs at the first ports and its lanes
-    behind them; the L2 switch has the lanes of one L1 switch behind those of the other."""
+    """Return the concurrent flows of each switch.
+
+    The first ports of an L1 switch belong to its NPUs, the others to its lanes.  The L2 switch has
+    the lanes of one L1 switch after another.
+    """
     flows: dict[str, list[Flow]] = {}
     for line, part, own in zip(lines, parts, lanes, strict=True):
         name = "{" + ", ".join(map(str, line)) + "}"
@@ -107,17 +111,19 @@ def _flows(
     return flows
 
 
-def both(one: Node, other: Node, bandwidth: float, latency: int) -> list[Edge]:
-    """A link each way."""
+def build_edges(one: Node, other: Node, bandwidth: float, latency: int) -> list[Edge]:
+    """Return a link in each direction."""
     attributes: dict[str, Any] = {"bandwidth": float(bandwidth), "latency": int(latency)}
     return [(one, other, attributes), (other, one, attributes)]
 
 
 def check_positive(of: object, *keys: str) -> None:
-    """Raise :class:`DimsweepError` naming the attribute among ``keys`` that is no amount."""
+    """Raise :class:`DimsweepError` for the first attribute among ``keys`` not above 0."""
     for key in keys:
         if not 0 < getattr(of, key) < float("inf"):
-            raise DimsweepError(f"{getattr(of, key):g}; it must be more than zero", where=key)
+            raise DimsweepError(
+                f"{getattr(of, key):g}; it must be greater than 0", where=key, code="out-of-range"
+            )
 
 
 Trees = Mapping[frozenset[int], ReductionTree]
@@ -125,19 +131,20 @@ Trees = Mapping[frozenset[int], ReductionTree]
 
 @dataclass(frozen=True)
 class FredWafer(Interconnect):
-    """``leaves`` L1 switches of ``leaf`` NPUs each, and an L2 switch above them.
+    """A wafer of ``leaves`` L1 switches with ``leaf`` NPUs each, and an L2 switch above them.
 
     ``npu`` is the bandwidth (bytes/s) between an NPU and its L1 switch, ``trunk`` that between an
     L1 switch and the L2 switch, in as many equal lanes as the L1 switch has NPUs.  Each switch is a
     FRED_m with m = ``middles``; with ``reduces`` they reduce and distribute for collectives.
-    ``controllers`` I/O controllers are shared out to the L1 switches.  A message between NPUs goes
-    up on its sender's lane and down on its receiver's, so that no two of a permutation meet.
+    ``controllers`` I/O controllers are distributed over the L1 switches.  A message between NPUs
+    goes up on its sender's lane and down on its receiver's, so that the messages of a permutation
+    never share a lane.
 
-    ``remedy`` is what becomes of groups whose collectives cannot all be routed at once.
-    ``REFUSE``: an error.  ``SERIALISE``: they pass in rounds, which take turns; each round has all
-    lanes.  ``DECOMPOSE``: the smallest groups go around rings, NPU by NPU, as many as must.
-    ``PLACE``: ranks are numbered along the dimensions in another order, the first in which all can
-    pass.
+    ``remedy`` applies to groups whose collectives cannot all be routed at once.  ``REFUSE`` raises
+    an error.  ``SERIALISE`` lets them pass in alternating rounds, each with all lanes.
+    ``DECOMPOSE`` sends the smallest groups around rings, NPU by NPU, as many groups as necessary.
+    ``PLACE`` numbers ranks along the dimensions in another order, the first one in which all groups
+    can pass.
     """
 
     noun: ClassVar[str] = "wafer"
@@ -175,7 +182,7 @@ class FredWafer(Interconnect):
         return Routing.FAT_TREE
 
     def bisection(self) -> float:
-        """Half of all trunks; where the leaves are odd in number, that halves one of them."""
+        """Return the bandwidth of half of all trunks; for odd ``leaves`` one trunk is halved."""
         return self.leaves * self.trunk / 2
 
     def trees(self, lines: Sequence[tuple[int, ...]]) -> Mapping[frozenset[int], ReductionTree]:
@@ -189,7 +196,7 @@ class FredWafer(Interconnect):
         refused: UnroutableError | None = None
         for order in permutations(range(len(sizes))):
             try:
-                return self._planned(sets, _along(order, sizes))
+                return self._planned(sets, _number_along(order, sizes))
             except UnroutableError as error:
                 refused = refused or error
         assert refused is not None
@@ -201,7 +208,7 @@ class FredWafer(Interconnect):
         return InterconnectPlan(places, tuple(rounds for rounds, _ in found), rings)
 
     def _remedied(self, lines: list[Line]) -> tuple[tuple[Trees, ...], list[Line]]:
-        """The trees of each round, and the lines that are decomposed."""
+        """Return the trees of each round, and the decomposed lines."""
         if self._fit(lines) or self.remedy in (Remedy.REFUSE, Remedy.PLACE):
             return (self.trees(lines),), []
         if self.remedy == Remedy.SERIALISE:
@@ -224,20 +231,27 @@ class FredWafer(Interconnect):
         graph = nx.DiGraph()
         graph.add_nodes_from(range(self.n_npus))
         for npu in range(self.n_npus):
-            graph.add_edges_from(both(npu, leaf_name(npu // self.leaf), self.npu, self.latency))
+            graph.add_edges_from(
+                build_edges(npu, leaf_name(npu // self.leaf), self.npu, self.latency)
+            )
         for number in range(self.leaves):
             for lane in (lane_name(number, lane) for lane in range(self.leaf)):
                 one = self.trunk / self.leaf
-                graph.add_edges_from(both(leaf_name(number), lane, one, self.latency))
-                graph.add_edges_from(both(lane, L2, one, 0))  # the same link, seen from above
+                graph.add_edges_from(build_edges(leaf_name(number), lane, one, self.latency))
+                graph.add_edges_from(
+                    build_edges(lane, L2, one, 0)
+                )  # the same link, seen from above
         for name, leaf in self._controllers():
             graph.add_node(name, kind=Kind.MEMORY)
-            graph.add_edges_from(both(name, leaf_name(leaf), self.io, self.latency))
+            graph.add_edges_from(build_edges(name, leaf_name(leaf), self.io, self.latency))
         return Network(graph)
 
     def io_routes(self, npus: Sequence[int]) -> Sequence[Sequence[Sequence[Route]]]:
-        """By each of the lanes.  Switches that distribute copy what is for several NPUs; else NPUs
-        pass it on to one another, first below the controller's own switch."""
+        """Return the routes by each of the lanes.
+
+        Switches that distribute copy bytes for several NPUs.  Otherwise NPUs pass them on to one
+        another, first below the controller's own switch.
+        """
         routes = self._distributed if self.reduces else self._passed_on
         return [
             [routes(name, leaf, npus, lane) for lane in range(self.leaf)]
@@ -249,7 +263,7 @@ class FredWafer(Interconnect):
         return [(*start, *self._across(leaf, lane, npu // self.leaf, lane), npu) for npu in npus]
 
     def _passed_on(self, name: str, leaf: int, npus: Sequence[int], lane: int) -> Sequence[Route]:
-        """Messages between NPUs take the sender's lane up and the receiver's down."""
+        """Return messages between NPUs: up on the sender's lane, down on the receiver's."""
 
         def turn(npu: int) -> tuple[int, int]:
             return (npu // self.leaf - leaf) % self.leaves, (npu + lane) % self.leaf
@@ -265,18 +279,18 @@ class FredWafer(Interconnect):
         return [found[npu] for npu in npus]
 
     def _across(self, leaf: int, up: int, other: int, down: int) -> Route:
-        """From an L1 switch, by its lane ``up``, to another one, by that one's lane ``down``."""
+        """Return the route from an L1 switch by lane ``up`` to another one by its lane ``down``."""
         if leaf == other:
             return ()
         return (lane_name(leaf, up), L2, lane_name(other, down), leaf_name(other))
 
     def _controllers(self) -> list[tuple[str, int]]:
-        """The I/O controllers and the L1 switches that they are at."""
+        """Return the I/O controllers with their L1 switches."""
         return [(f"io no {i}", i % self.leaves) for i in range(self.controllers)]
 
 
-def _along(order: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """The place of each rank, if places are numbered along the dimensions in this order."""
+def _number_along(order: Sequence[int], sizes: Sequence[int]) -> list[int]:
+    """Return the place of each rank if places are numbered along the dimensions in this order."""
     strides = {dim: math.prod(sizes[d] for d in order[:i]) for i, dim in enumerate(order)}
     ranks = product(*(range(size) for size in reversed(sizes)))  # the first dimension runs first
     return [sum(strides[d] * x for d, x in enumerate(reversed(rank))) for rank in ranks]

@@ -1,5 +1,4 @@
-"""FRED's switches: flows, their colouring, routes through a FRED_m(P), and remedies for
-conflicts."""
+"""FRED's switches: flows, their colouring, routes through a FRED_m(P), and remedies."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ Link = tuple[Any, Any]  # from one node of a switch to another
 
 @dataclass(frozen=True)
 class Flow:
-    """What comes in at ``inputs`` is reduced to one, which leaves at every one of ``outputs``.
+    """Bytes from ``inputs`` that are reduced to one stream, which leaves at all ``outputs``.
 
     A unicast has one of each, a multicast one input, a reduction one output; an all-reduce among
     the members of a group has the same ports on both sides.
@@ -26,26 +25,28 @@ class Flow:
 
     @classmethod
     def from_ports(cls, ports: Iterable[int], name: str = "") -> "Flow":
-        """The all-reduce of a group."""
+        """Build the all-reduce of a group."""
         members = frozenset(ports)
         return cls(members, members, name or "{" + ", ".join(map(str, sorted(members))) + "}")
 
 
 @dataclass(frozen=True)
 class Route:
-    """A flow, and the links of the switch that it has for itself."""
+    """A flow, and the links of the switch that it has exclusively."""
 
     flow: Flow
     links: frozenset[Link]
 
 
 class UnroutableError(DimsweepError):
-    """Flows that cannot all pass at once: they share microswitches, and there are not enough middle
-    switches to keep them apart."""
+    """Flows that cannot all pass at once.
+
+    They share microswitches, and there are not enough middle switches to separate them.
+    """
 
     @classmethod
     def naming(cls, flows: Sequence[Flow], middles: int) -> "UnroutableError":
-        """The error that names the flows."""
+        """Return the error that names the flows."""
         names = "; ".join(flow.name for flow in flows)
         return cls(
             f"{len(flows)} flows share microswitches in such a way that {middles} middle switches "
@@ -57,27 +58,30 @@ class UnroutableError(DimsweepError):
 
 
 def check_flows(flows: Sequence[Flow], ports: int) -> None:
-    """Raise :class:`DimsweepError` naming the flow that leaves the ports, or shares one with
-    another flow."""
+    """Raise :class:`DimsweepError` naming a flow with a missing, unknown or shared port."""
     for side in ("inputs", "outputs"):
         taken: dict[int, str] = {}
         for flow in flows:
             own = getattr(flow, side)
             if not own:
-                raise DimsweepError(f"the flow {flow.name} has no {side}", where="network.wafer")
+                raise DimsweepError(
+                    f"the flow {flow.name} has no {side}", where="network.wafer", code="missing"
+                )
             for port in sorted(own):
                 if not 0 <= port < ports:
                     raise DimsweepError(
                         f"the flow {flow.name} uses port {port} of a switch of {ports} ports",
                         where="network.wafer",
-                        hint=f"ports are 0 to {ports - 1}: a smaller group, or a larger switch",
+                        hint=f"ports are 0 to {ports - 1}: use a smaller group, or a larger switch",
+                        code="out-of-range",
                     )
                 if port in taken:
                     raise DimsweepError(
                         f"the flows {taken[port]} and {flow.name} share port {port} "
                         f"among their {side}",
                         where="network.wafer",
-                        hint="flows that pass at once have ports of their own",
+                        hint="concurrent flows need separate ports",
+                        code="conflict",
                     )
                 taken[port] = flow.name
 
@@ -87,7 +91,7 @@ if TYPE_CHECKING:  # networkx is imported by the functions that need it: few run
 
 
 def conflicts(flows: Sequence[Flow]) -> "nx.Graph":
-    """The numbers of ``flows``, joined where two share a microswitch of the first or last stage."""
+    """Return the graph of flow numbers, joined if two share a first or last microswitch."""
     return joined(
         [
             {("in", switch) for switch in halved(flow.inputs)}
@@ -98,7 +102,7 @@ def conflicts(flows: Sequence[Flow]) -> "nx.Graph":
 
 
 def joined(parts: Sequence[Iterable[Hashable]]) -> "nx.Graph":
-    """The numbers of ``parts``, joined where two have something in common."""
+    """Return the graph of the numbers of ``parts``, joined if two have an element in common."""
     import networkx as nx
 
     graph = nx.Graph()
@@ -112,13 +116,15 @@ def joined(parts: Sequence[Iterable[Hashable]]) -> "nx.Graph":
 
 
 def halved(ports: Iterable[int]) -> frozenset[int]:
-    """The microswitches of two ports each that ``ports`` lie at."""
+    """Return the microswitches, of two ports each, of ``ports``."""
     return frozenset(port // 2 for port in ports)
 
 
 def colour(graph: "nx.Graph", colours: int) -> Mapping[int, int] | None:
-    """A colour below ``colours`` for each node, none equal to a neighbour's; ``None`` if there is
-    no such colouring.  Exact: saturation first (Brelaz, CACM 1979), and back where that fails."""
+    """Return a colour below ``colours`` for each node, different from its neighbours', or None.
+
+    The search is exact: saturation first (Brelaz, CACM 1979), with backtracking.
+    """
     import networkx as nx
 
     quick: dict[int, int] = nx.greedy_color(graph, strategy="saturation_largest_first")
@@ -129,7 +135,7 @@ def colour(graph: "nx.Graph", colours: int) -> Mapping[int, int] | None:
 
 
 def _extend(graph: "nx.Graph", colours: int, found: dict[int, int]) -> bool:
-    """Colours the nodes that are not in ``found`` yet, the most constrained ones first."""
+    """Colour the nodes that are not in ``found`` yet, the most constrained ones first."""
     if len(found) == len(graph):
         return True
 
@@ -156,13 +162,13 @@ Path = tuple[int, ...]  # the middle switch taken at each level, from the outerm
 
 @dataclass(frozen=True)
 class FredSwitch:
-    """FRED_m(P): ``middles`` is m and ``ports`` is P.
+    """A switch FRED_m(P): ``middles`` is m and ``ports`` is P.
 
     A first stage of microswitches takes two input ports each, which it may *reduce* to one; m
     switches FRED_m(P/2) are in the middle; a last stage of microswitches has two output ports each,
-    to which it may *distribute* what it gets.  For an odd P the last port has a microswitch of its
-    own.  FRED_m(2) is one microswitch that does both.  (A Clos network whose middle is built like
-    the whole, as Benes' is of m = 2.)
+    to which it may *distribute* its input.  For an odd P the last port has a separate microswitch.
+    FRED_m(2) is one microswitch that does both.  (It is a Clos network whose middle has the
+    structure of the entire switch, like Benes' network of m = 2.)
 
     Raises :class:`DimsweepError` for fewer than two ports or middle switches.
     """
@@ -173,22 +179,26 @@ class FredSwitch:
     def __post_init__(self) -> None:
         if not 2 <= self.ports <= MAX_PORTS:
             raise DimsweepError(
-                f"a FRED switch of {self.ports} ports", where="ports", hint=f"2 to {MAX_PORTS}"
+                f"{self.ports}; it must be from 2 to {MAX_PORTS}",
+                where="ports",
+                code="out-of-range",
             )
         if not 2 <= self.middles <= self.ports + 1:
             raise DimsweepError(
-                f"FRED_{self.middles}({self.ports}): {self.middles} middle switches",
+                f"{self.middles}; it must be from 2 to {self.ports + 1}",
                 where="middles",
                 hint="2 pass any permutation, 3 (the paper's) any groups on consecutive ports; "
                 "more than the ports are never used",
+                code="out-of-range",
             )
 
     def route(self, flows: Sequence[Flow]) -> tuple[Route, ...]:
-        """A route for each flow, no two of which share a link.
+        """Return a route for each flow; routes share no link.
 
-        Flows that share a microswitch of the first or last stage take different middle switches:
-        their conflict graph is coloured with m colours, and so on inside each middle switch.
-        Raises :class:`UnroutableError` naming the flows for which there is no colouring, and
+        Flows that share a microswitch of the first or last stage take different middle switches.
+        Their conflict graph is coloured with m colours, and so on inside each middle switch.
+
+        Raises :class:`UnroutableError` naming the flows without a colouring, and
         :class:`DimsweepError` for flows that share a port or leave the switch.
         """
         check_flows(flows, self.ports)
@@ -199,8 +209,10 @@ class FredSwitch:
         )
 
     def graph(self) -> "nx.DiGraph":
-        """All its nodes and links: ports are ``("port in", i)`` and ``("port out", i)``, all other
-        nodes microswitches."""
+        """Return the graph of nodes and links.
+
+        Ports are ``("port in", i)`` and ``("port out", i)``, all other nodes microswitches.
+        """
         import networkx as nx
 
         graph = nx.DiGraph()
@@ -211,17 +223,17 @@ class FredSwitch:
         return graph
 
     def n_microswitches(self) -> int:
-        """How many microswitches it is built of."""
+        """Return the number of its microswitches."""
         return _count(self.middles, self.ports)
 
 
 def entry(path: Path, ports: int, port: int) -> Any:
-    """The microswitch at which an input port enters the switch at ``path``."""
+    """Return the microswitch at which an input port enters the switch at ``path``."""
     return ("both", path) if ports == 2 else ("reduce", path, port // 2)
 
 
 def exit_(path: Path, ports: int, port: int) -> Any:
-    """The microswitch at which an output port leaves the switch at ``path``."""
+    """Return the microswitch at which an output port leaves the switch at ``path``."""
     return ("both", path) if ports == 2 else ("distribute", path, port // 2)
 
 
@@ -234,13 +246,13 @@ def _ports(flow: Flow, ports: int) -> Iterator[Link]:
     yield from ((exit_((), ports, p), ("port out", p)) for p in flow.outputs)
 
 
-def _up(path: Path, ports: int, middle: int, port: int) -> Link:
-    """From microswitch ``port`` of the first stage into a middle switch."""
+def _link_up(path: Path, ports: int, middle: int, port: int) -> Link:
+    """Return the link from microswitch ``port`` of the first stage to a middle switch."""
     return ("reduce", path, port), entry((*path, middle), _half(ports), port)
 
 
-def _down(path: Path, ports: int, middle: int, port: int) -> Link:
-    """From a middle switch to microswitch ``port`` of the last stage."""
+def _link_down(path: Path, ports: int, middle: int, port: int) -> Link:
+    """Return the link from a middle switch to microswitch ``port`` of the last stage."""
     return exit_((*path, middle), _half(ports), port), ("distribute", path, port)
 
 
@@ -249,8 +261,8 @@ def _links(m: int, path: Path, ports: int) -> Iterator[Link]:
         return
     for middle in range(m):
         for port in range(_half(ports)):
-            yield _up(path, ports, middle, port)
-            yield _down(path, ports, middle, port)
+            yield _link_up(path, ports, middle, port)
+            yield _link_down(path, ports, middle, port)
         yield from _links(m, (*path, middle), _half(ports))
 
 
@@ -261,7 +273,7 @@ def _count(m: int, ports: int) -> int:
 def _route(
     m: int, path: Path, ports: int, flows: list[tuple[int, Flow]], found: list[set[Link]]
 ) -> None:
-    """Adds to ``found`` the links inside the switch at ``path`` of each of ``flows``, by number."""
+    """Add each flow's links inside the switch at ``path`` to ``found``, by number."""
     if ports == 2 or not flows:
         return
     choice = colour(conflicts([flow for _, flow in flows]), m)
@@ -271,8 +283,8 @@ def _route(
     for place, (number, flow) in enumerate(flows):
         middle = choice[place]
         inner = Flow(halved(flow.inputs), halved(flow.outputs), flow.name)
-        found[number].update(_up(path, ports, middle, port) for port in inner.inputs)
-        found[number].update(_down(path, ports, middle, port) for port in inner.outputs)
+        found[number].update(_link_up(path, ports, middle, port) for port in inner.inputs)
+        found[number].update(_link_down(path, ports, middle, port) for port in inner.outputs)
         within.setdefault(middle, []).append((number, inner))
     for middle, inside in within.items():
         _route(m, (*path, middle), _half(ports), inside, found)
@@ -282,9 +294,11 @@ _T = TypeVar("_T")
 
 
 class Remedy(StrEnum):
-    """``REFUSE``: an error.  ``SERIALISE``: some flows pass later.  ``DECOMPOSE``: some groups pass
-    as unicasts around a ring, one step after another.  ``PLACE``: groups move to consecutive
-    ports."""
+    """The treatment of flows that cannot pass at once.
+
+    ``REFUSE``: raise an error.  ``SERIALISE``: some flows pass later.  ``DECOMPOSE``: some groups
+    pass as unicasts around a ring, step by step.  ``PLACE``: groups move to consecutive ports.
+    """
 
     REFUSE = "refuse"
     SERIALISE = "serialise"
@@ -294,33 +308,30 @@ class Remedy(StrEnum):
 
 @dataclass(frozen=True)
 class Schedule:
-    """Which flows pass a switch at once.
+    """The order in which flows pass a switch."""
 
-    ``rounds`` pass one after another.  ``serialised`` and ``decomposed`` are the flows that pass
-    later, or as unicasts (of which a ring's p - 1 steps each repeat the round's routes).
-    ``ports[i]`` is the port to which what was at port i has moved, and ``moved`` how many have.
-    """
-
-    rounds: tuple[tuple[Route, ...], ...]
-    serialised: tuple[Flow, ...] = ()
+    rounds: tuple[tuple[Route, ...], ...]  # one after another
+    serialised: tuple[Flow, ...] = ()  # pass in a later round
+    # Pass as unicasts; each of a ring's p - 1 steps repeats the round's routes.
     decomposed: tuple[Flow, ...] = ()
-    ports: tuple[int, ...] = ()
+    ports: tuple[int, ...] = ()  # new port of each port
 
     @property
     def n_moved(self) -> int:
+        """Number of moved ports."""
         return sum(port != place for port, place in enumerate(self.ports))
 
     @property
     def conflict_free(self) -> bool:
-        """Whether all flows pass at once, whole, from where they were."""
+        """True if all flows pass at once, undivided, on their original ports."""
         return len(self.rounds) == 1 and not (self.decomposed or self.n_moved)
 
 
 def schedule(switch: FredSwitch, flows: Sequence[Flow], remedy: Remedy) -> Schedule:
-    """Routes for all ``flows``: at once if that can be, else by the ``remedy``.
+    """Route all ``flows``: at once if possible, else by the ``remedy``.
 
     Raises :class:`UnroutableError` if the remedy is to refuse, or does not help: a flow whose
-    inputs are not its outputs is no group, and can neither be decomposed into a ring nor move.
+    inputs differ from its outputs is not a group, so it can neither become a ring nor move.
     """
     try:
         return Schedule((switch.route(flows),))
@@ -346,7 +357,7 @@ def _fits(switch: FredSwitch, flows: Sequence[Flow]) -> bool:
 def in_rounds(
     things: Sequence[_T], size: Callable[[_T], int], fit: Callable[[Sequence[_T]], bool]
 ) -> list[list[_T]]:
-    """Each thing goes into the first round that has room for it, the largest things first."""
+    """Put each thing into the first round with room for it, the largest things first."""
     rounds: list[list[_T]] = []
     for thing in sorted(things, key=lambda thing: -size(thing)):
         room = next((one for one in rounds if fit([*one, thing])), None)
@@ -364,8 +375,10 @@ def _serialise(switch: FredSwitch, flows: Sequence[Flow]) -> Schedule:
 
 
 def _decompose(switch: FredSwitch, flows: Sequence[Flow]) -> Schedule:
-    """The smallest groups become rings, until all can pass.  Two middle switches pass any unicasts,
-    so the last resort always works."""
+    """Turn the smallest groups into rings until all flows can pass.
+
+    Two middle switches pass any unicasts, so a solution always exists.
+    """
     order = sorted(flows, key=lambda flow: len(flow.inputs))
     for n in range(1, len(order) + 1):
         rings, whole = order[:n], order[n:]
@@ -376,7 +389,7 @@ def _decompose(switch: FredSwitch, flows: Sequence[Flow]) -> Schedule:
 
 
 def ring(flow: Flow) -> list[Flow]:
-    """A group's unicasts, each member to the next; a group of one sends nothing."""
+    """Return a group's unicasts, each member to the next; none for a group of one."""
     members = sorted(flow.inputs)
     following = [*members[1:], members[0]]
     return [
@@ -387,8 +400,10 @@ def ring(flow: Flow) -> list[Flow]:
 
 
 def _place(switch: FredSwitch, flows: Sequence[Flow]) -> Schedule:
-    """Groups one after another on consecutive ports, in the order of their first ports; whatever
-    is in no group comes behind them."""
+    """Place groups on consecutive ports, in the order of their first ports.
+
+    Ports without a group follow.
+    """
     check_flows(flows, switch.ports)
     order = [
         port

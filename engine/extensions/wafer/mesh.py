@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import ClassVar
 
 from dimsweep.engine.errors import check_minimum
-from dimsweep.engine.extensions.wafer.fred import both, check_positive
+from dimsweep.engine.extensions.wafer.fred import build_edges, check_positive
 from dimsweep.engine.network.graph import Kind, Network
 from dimsweep.engine.network.interconnect import Interconnect, ReductionTree, Route
 from dimsweep.engine.network.routing import Routing
@@ -16,13 +16,13 @@ from dimsweep.engine.network.routing import Routing
 
 @dataclass(frozen=True)
 class MeshWafer(Interconnect):
-    """``columns`` times ``rows`` NPUs, numbered column by column, with links of ``link`` bytes/s to
-    their neighbours and an I/O controller at each end of every row and column.
+    """A mesh of ``columns`` times ``rows`` NPUs, numbered column by column.
 
-    Messages go along the column first, then along the row.  A controller at the end of a column
-    broadcasts down the column and from there along all rows, one at the end of a row along the row
-    and from there along all columns.  So 2 * columns - 1 streams cross the links at the ends of a
-    row: the hot spot of the paper, (2N - 1) P at N columns and a line rate of P.
+    Links of ``link`` bytes/s join neighbours, and an I/O controller is at each end of every row and
+    column.  Messages go along the column first, then along the row.  A controller at the end of a
+    column broadcasts down the column and from there along all rows, one at the end of a row along
+    the row and from there along all columns.  So 2 * columns - 1 streams cross the links at the
+    ends of a row: the hot spot of the paper, (2N - 1) P at N columns and a line rate of P.
     """
 
     noun: ClassVar[str] = "wafer"
@@ -55,7 +55,7 @@ class MeshWafer(Interconnect):
         return Routing.DIMENSION_ORDER
 
     def bisection(self) -> float:
-        """Of the straight cuts, those into equal halves count, if there are any."""
+        """Return the bandwidth of the narrowest straight cut, into equal halves if possible."""
         cuts = [
             (along % 2, across * self.link)
             for along, across in ((self.columns, self.rows), (self.rows, self.columns))
@@ -66,16 +66,19 @@ class MeshWafer(Interconnect):
         return {}
 
     def column(self, x: int) -> list[int]:
-        """The NPUs of a column, from its first row."""
+        """Return the NPUs of a column, from its first row."""
         return [x * self.rows + y for y in range(self.rows)]
 
     def row(self, y: int) -> list[int]:
-        """The NPUs of a row, from its first column."""
+        """Return the NPUs of a row, from its first column."""
         return [x * self.rows + y for x in range(self.columns)]
 
     def places(self, sizes: Sequence[int]) -> Sequence[int]:
-        """Column by column; where the innermost groups would straddle columns in this order, along
-        a snake, on which what is consecutive stays neighbours."""
+        """Return places column by column.
+
+        If the innermost groups would straddle columns, the places follow a snake, on which
+        consecutive places stay neighbours.
+        """
         inner = next((size for size in sizes if size > 1), 1)
         if self.rows % inner == 0 or inner % self.rows == 0:
             return super().places(sizes)
@@ -91,10 +94,10 @@ class MeshWafer(Interconnect):
         columns = [self.column(x) for x in range(self.columns)]
         for line in columns + [self.row(y) for y in range(self.rows)]:
             for one, other in pairwise(line):
-                graph.add_edges_from(both(one, other, self.link, self.latency))
+                graph.add_edges_from(build_edges(one, other, self.link, self.latency))
         for name, npu in self._controllers():
             graph.add_node(name, kind=Kind.MEMORY)
-            graph.add_edges_from(both(name, npu, self.io, self.latency))
+            graph.add_edges_from(build_edges(name, npu, self.io, self.latency))
         return Network(graph, (self.rows, self.columns))
 
     def io_routes(self, npus: Sequence[int]) -> Sequence[Sequence[Sequence[Route]]]:
@@ -104,17 +107,16 @@ class MeshWafer(Interconnect):
         ]
 
     def _way(self, start: int, end: int, column_first: bool) -> list[int]:
-        """From NPU to NPU, along the column of the first and then along the row of the last, or the
-        row and then the column."""
+        """Return an XY or YX route between two NPUs."""
         (x, y), (u, v) = divmod(start, self.rows), divmod(end, self.rows)
         if column_first:
-            first, then = _between(self.column(x), y, v), _between(self.row(v), x, u)
+            first, then = _npus_between(self.column(x), y, v), _npus_between(self.row(v), x, u)
         else:
-            first, then = _between(self.row(y), x, u), _between(self.column(u), y, v)
+            first, then = _npus_between(self.row(y), x, u), _npus_between(self.column(u), y, v)
         return first + then[1:]
 
     def _controllers(self) -> list[tuple[str, int]]:
-        """The I/O controllers and the NPUs that they are at."""
+        """Return the I/O controllers with their NPUs."""
         ends = [
             (f"io column {x} end {e}", self.column(x)[-e])
             for x in range(self.columns)
@@ -125,7 +127,7 @@ class MeshWafer(Interconnect):
         ]
 
 
-def _between(line: Sequence[int], start: int, end: int) -> list[int]:
-    """The NPUs of a line from one place to another."""
+def _npus_between(line: Sequence[int], start: int, end: int) -> list[int]:
+    """Return the NPUs of a line from one place to another."""
     step = 1 if end >= start else -1
     return [line[place] for place in range(start, end + step, step)]

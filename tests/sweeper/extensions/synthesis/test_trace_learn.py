@@ -64,7 +64,7 @@ def test_what_cannot_be_is_told(
 def test_keys_that_are_missing_or_no_numbers_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     Path("jobs/j0.keys.json").write_text('{"layers": "many"}')
     assert main(["trace", "learn", "jobs/j0"]) == 1
-    assert "j0.keys.json: layers: 'many' is not a number" in capsys.readouterr().err
+    assert "j0.keys.json: layers: 'many' is no number" in capsys.readouterr().err
     Path("jobs/j0.keys.json").unlink()
     assert main(["trace", "learn", "jobs/j0"]) == 1
     assert "dimsweep trace write --keys writes it" in capsys.readouterr().err
