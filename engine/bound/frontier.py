@@ -171,7 +171,7 @@ class Weighing:
 
     @property
     def uses_regrets(self) -> bool:
-        """Whether times count relative to each workload's own optimum."""
+        """True if times count relative to each workload's own optimum."""
         return self.measure is not Measure.WEIGHTED_TIME
 
     def weights(self, ratios: Floats) -> Floats:

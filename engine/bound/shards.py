@@ -110,7 +110,7 @@ class Stagings:
 
     @property
     def can_hold_overflow(self) -> bool:
-        """Whether remote memory stores the state that exceeds an NPU's memory."""
+        """True if remote memory stores the state that exceeds an NPU's memory."""
         return self._memory is not None and self._memory.HOLDS
 
     def build_staging(self, plan: ParallelPlan, degrees: Sequence[int]) -> Staging:

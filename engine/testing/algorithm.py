@@ -78,7 +78,7 @@ class Walk:
 
     @property
     def finished(self) -> bool:
-        """Whether no strand is waiting."""
+        """True if no strand is waiting."""
         return all(self._next_round[i, k] == len(self.members[i][k]) for i, k in self.known)
 
 

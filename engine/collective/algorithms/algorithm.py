@@ -48,7 +48,7 @@ class Algorithm(ABC):
 
     @property
     def fuses(self) -> bool:
-        """Whether the algorithm has a fused all-reduce."""
+        """True if the algorithm has a fused all-reduce."""
         return False
 
     def adapt_to_block(self, block: Block) -> "Algorithm":
@@ -57,7 +57,7 @@ class Algorithm(ABC):
 
     @property
     def by_network(self) -> bool:
-        """Whether its messages depend on the links between its members.
+        """True if its messages depend on the links between its members.
 
         Such an algorithm runs on any block, and :meth:`adapt_to_members` gives its messages.
         Phases, which have no links, cannot give its time.

@@ -239,7 +239,7 @@ class Forest(Algorithm):
 
     @property
     def by_network(self) -> bool:
-        """Whether the algorithm needs a network: yes, it packs trees into the graph."""
+        """True: the algorithm packs trees into the graph."""
         return True
 
     def adapt_to_members(self, network: Network, ranks: Sequence[int], dim: int) -> Algorithm:

@@ -155,7 +155,7 @@ class _Writer:
 
     @property
     def ranks_are_equal(self) -> bool:
-        """Whether one trace fits every rank."""
+        """True if one trace fits every rank."""
         fixed = all(isinstance(piece, bytes) for piece in self._pieces[self._graph_of[0]])
         return fixed and bool((self._graph_of == self._graph_of[0]).all())
 

@@ -15,6 +15,7 @@ from dimsweep.engine.formats.astra_sim import Inputs, topology_of
 from dimsweep.engine.formats.chakra.node import Node
 from tests.support.astra_runs import inputs, ring_of_four, traces
 from tests.support.examples import examples
+from tests.support.refused import refused
 
 
 def cycles(
@@ -96,5 +97,5 @@ def test_the_shadow_price_is_the_slope() -> None:
 def test_another_topology_is_refused() -> None:
     given_inputs = ring_of_four()
     small = replace(given_inputs.network, sizes=(2,))
-    with pytest.raises(DimsweepError, match=r"network\.yml"):
+    with refused("topology", "mismatch", "network.yml"):
         lower_for_sweep(given_inputs, all_reduce(), Cluster(topology_of(small)))

@@ -47,7 +47,7 @@ def test_a_workload_notes_what_it_was_asked_for() -> None:
     [
         (["learn", "gone"], "there is no such trace"),
         (["synthesise", "gone.json", "layers=3"], "cannot read the file"),
-        (["synthesise", "jobs/j0.keys.json", "layers=3"], "no model of traces"),
+        (["synthesise", "jobs/j0.keys.json", "layers=3"], "not a model of traces"),
         (["synthesise", "gone.json", "layers=many"], "is no KEY=NUMBER"),
         (["obfuscate", "jobs/j0", "jobs/j0"], "would overwrite"),
         (["obfuscate", "jobs/j0", "o", "--privacy", "3"], "3 is not in 0..0.5"),

@@ -78,7 +78,7 @@ def test_what_is_beyond_the_model_is_left_out(arguments: str, why: str, tmp_path
         ({"arguments": "-sender_cc_only -load_balancing_algo best"}, "load_balancing_algo"),
         ({"matrix": "nope.cm"}, "nope.cm"),
         ({"matrix": "flows.cm"}, "flows.cm: line 2"),
-        ({"matrix": "odd.cm"}, "no fat tree"),
+        ({"matrix": "odd.cm"}, "form a fat tree"),
         ({"arguments": "-sender_cc_only -topo odd.cm"}, "odd.cm: line 2"),
     ],
 )
