@@ -116,7 +116,7 @@ def _separate_overlaps(spans: Spans, n_threads: int) -> Spans:
     crowded = np.unique(place[1:][overlap])
     thread = spans.thread.copy()
     for each in crowded:
-        ends: list[int] = []  # of what is last on each thread
+        ends: list[int] = []  # of the last span on each thread
         for i in order[place == each].tolist():
             start, end = int(spans.start[i]), int(spans.end[i])
             lane = next((n for n, last in enumerate(ends) if last <= start), len(ends))
@@ -202,7 +202,7 @@ def account_path(run: Run) -> PathAccount | None:
         return None
     s, state = run.program.structure, run.state
     chain = read_chain(state)
-    # A group of one has no phases, and so the same first record as what follows it.
+    # A group of one has no phases, so its first record equals that of the next flow.
     chunk = np.searchsorted(state.chunks["record"], chain.phases, side="right") - 1
     first = s.flows["member_start"][state.chunks["flow"][chunk]]
     sender = s.members["node"][first]

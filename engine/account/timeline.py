@@ -1,9 +1,9 @@
 """A run as a file of the Trace Event Format, which ui.perfetto.dev and chrome://tracing open.
 
 A process is a class of ranks, with the threads of :mod:`engine.account.spans`.  Spans are complete
-events (``X``), dependencies between them arrows (``s`` and ``f``), and what changes with time
-counters (``C``): the bandwidth in use in each dimension, and what watched links did.  A run message
-by message has a process for each rank, and one more with a thread for each link.
+events (``X``), dependencies between them arrows (``s`` and ``f``), and values over time counters
+(``C``): the bandwidth in use in each dimension, and the state of watched links.  A run message by
+message has a process for each rank, and one more with a thread for each link.
 """
 
 import json
@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # SimPy is imported only to simulate messages
 Event = dict[str, Any]
 _STEPS = 1000  # of a run, over each of which a rate is averaged
 _PER_MICROSECOND = 1e6  # picoseconds; the format counts microseconds
-_NANOSECOND = 1000  # picoseconds; what viewers describe_node apart
+_NANOSECOND = 1000  # picoseconds; the resolution of viewers
 _BYTES_A_SPAN = 350  # with its arrows, to begin with
 _MOST_RANKS = 8  # of a communicator that are named one by one
 
@@ -257,7 +257,7 @@ def _arrows(run: "Run | MessageRun", spans: Spans) -> Iterator[Event]:
         if end - start < _NANOSECOND or spans.end[target] - arrives < _NANOSECOND:
             continue  # too short for a viewer to hang an arrow on
         leaves = end - _NANOSECOND
-        if leaves > arrives:  # a receive that was waiting, or what a collective's own phases are
+        if leaves > arrives:  # a receive that was waiting, or the phases of a collective
             leaves, arrives = (start, arrives) if start <= arrives else (leaves, leaves)
         number += 1
         common = {"name": "lets start", "cat": "dependency", "id": number}

@@ -233,14 +233,14 @@ def _stack_pieces(pieces: Iterable[Floats]) -> Floats:
 
 
 # --- on graphs ------------------------------------------------------------------------------------
-# What collectives among groups of NPUs on a graph last at least, by its cuts: as
-# :class:`CommunicationBounds`, so that plans are bounded on graphs as they are on dimensions.
+# Lower bounds on collectives among groups of NPUs on a graph, from its cuts, as
+# :class:`CommunicationBounds`: plans are bounded on graphs as they are on dimensions.
 #
-# A path through a plan's graph is that of some rank, whose groups are some of those of their form,
-# so what counts is the least of all of these.  Latencies, and messages between stages, are free.
+# A path through a plan's graph belongs to some rank, and its groups to any of those of their form,
+# so the minimum over all of these counts.  Latencies, and messages between stages, are free.
 
 
-_GROUPS = 64  # of one form: of more only what enters and leaves single NPUs is counted
+_GROUPS = 64  # of one form; for more groups only the links of single NPUs count
 
 
 def bound_by_cuts(cluster: Cluster, groups: Sequence[Group]) -> CommunicationBounds:

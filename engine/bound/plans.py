@@ -22,10 +22,10 @@ graph that :func:`engine.workload.plan.training` would build, at the bandwidths 
 
 All but the last are paths of the lowered program, too, so the bound is no more than the longest
 path there, which :class:`engine.bound.event.EventBound` finds, nor than any simulation.  Accesses
-wait for one another, which no path tells: with these either of the two bounds may be the higher.
+wait for one another, which no path includes: with them either of the two bounds may be higher.
 
 Where an NPU is slower than the others, which stage it is in depends on the network: the bound is
-the least over all stages, whose passes then take no less than what is computed in them takes there.
+the minimum over all stages, whose passes then take no less than their computations on that NPU.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

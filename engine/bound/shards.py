@@ -270,13 +270,12 @@ def _collective_step(step: object) -> PassStep:
 
 
 # --- memory ---------------------------------------------------------------------------------------
-# Level 0 of the bounds on plans: what the fullest rank must hold at least, for many plans at once.
+# Level 0 of the bounds on plans: a lower bound on the memory of the fullest rank, for many plans.
 #
 # The account is that of :mod:`engine.workload.plan.memory`.  There a schedule is walked; here
 # activations are those that a stage holds when its first backward pass begins, which is a part of
 # that walk, and with 1F1B and one chunk its peak.  So no plan is refused here that the simulator
-# would take.  Of what is kept in remote memory there is room for the part that is in use, and for
-# the one that comes.
+# would accept.  For remote memory there is room for the part in use, and for the next one.
 
 
 class PlanCounts(NamedTuple):

@@ -35,7 +35,7 @@ class Work(NamedTuple):
 
     sums: Floats  # (E - D, D)
     pieces: list[Floats]  # of each form (n, E + 1): it lasts no less than any of them
-    load: Floats  # (F, E, E + 1): what one port of the dimension is busy for
+    load: Floats  # (F, E, E + 1): the busy time of one port of the dimension
     hops: list[Floats]  # of each form (n, D)
 
 

@@ -85,7 +85,7 @@ class Shift(NamedTuple):
         return self._replace(offset=self.offset if self.pairs else -self.offset, fraction=fraction)
 
 
-Shifts = tuple[Shift, ...]  # what every member sends in one round
+Shifts = tuple[Shift, ...]  # the messages of every member in one round
 
 
 def all_back(rounds: Sequence[Shifts], p: int) -> tuple[Shifts, ...]:

@@ -46,8 +46,8 @@ class Step:
 class PhaseSteps:
     """The steps of a phase; ``share`` of the NPU's bandwidth serves them.
 
-    ``growth`` is the bytes held afterwards over those held before; ``bytes_sent`` what an NPU
-    sends, relayed bytes included, over what it holds before.
+    ``growth`` is the bytes held afterwards over those held before; ``bytes_sent`` the bytes
+    that an NPU sends, relayed ones included, over the bytes held before.
     """
 
     steps: tuple[Step, ...]

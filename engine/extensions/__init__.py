@@ -1,1 +1,1 @@
-"""Replicas: what reproduces another simulator, cycle by cycle."""
+"""Built-in extensions, such as replicas of other simulators, cycle by cycle."""

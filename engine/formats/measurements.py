@@ -333,7 +333,7 @@ _PARALLEL = "workload.parallel."
 _PLAN = "workload.plan."
 _MODEL_KEY = "workload.model."
 # Megatron's arguments that are whole numbers, each with its key.  Axes stand in Megatron's order,
-# innermost first; the data-parallel axis takes what they leave.
+# innermost first; the data-parallel axis takes the rest.
 _NUMBERS = {
     "tensor_model_parallel_size": _PARALLEL + "tensor",
     "expert_model_parallel_size": _PARALLEL + "expert",
@@ -352,7 +352,7 @@ _NUMBERS = {
     "moe_router_topk": _MODEL_KEY + "top_k",
     "moe_ffn_hidden_size": _MODEL_KEY + "expert_ffn",
 }
-# torchtitan's names of the dimensions of its mesh.  Its replicas and shards are what is left.
+# torchtitan's names of the dimensions of its mesh.  Its replicas and shards are the rest.
 _AXES = {"tp": "tensor", "ep": "expert", "cp": "context", "pp": "pipeline"}
 _REPLICAS = ("dp", "dp_replicate", "dp_shard")
 
@@ -481,7 +481,7 @@ def _precision(arguments: Mapping[str, str]) -> str:
 
 
 def _take_titan(run: TrainingRun, line: str) -> None:
-    """Add what a line of torchtitan says to a run."""
+    """Add a line of torchtitan to a run."""
     if found := _STEP.search(line):
         if (rate := float(found[1].replace(",", ""))) > 0:
             run.rates.append(rate)

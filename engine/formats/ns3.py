@@ -295,7 +295,7 @@ _SIMULATED = {
     "ACK_HIGH_PRIO": "0",
     "LINK_DOWN": "0 0 0",
 }
-# Keys that change no result here: files, what is recorded, how precisely HPCC's telemetry is
+# Keys that change no result here: files, options of recordings, how precisely HPCC's telemetry is
 # written, how lost packets are retransmitted (none is lost), and keys that ns-3 does not use.
 _IDLE = (
     *("TOPOLOGY_FILE", "FLOW_FILE", "TRACE_FILE", "TRACE_OUTPUT_FILE", "FCT_OUTPUT_FILE"),

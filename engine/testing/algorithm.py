@@ -92,7 +92,7 @@ def faults_of_members(rounds: MemberRounds, kind: CollectiveKind) -> Iterator[st
         yield "some member waits for ever"
         return
     if any(walk.under_way.values()):
-        yield "somebody sends what nobody receives"
+        yield "a message has no receiver"
     heard = [set[int]() for _ in members]
     for (member, _), known in walk.known.items():
         heard[member] |= known
@@ -102,9 +102,9 @@ def faults_of_members(rounds: MemberRounds, kind: CollectiveKind) -> Iterator[st
     reduced = sum(r.reduce for strands in members for strand in strands for r in strand)
     # To add up p members' bytes takes p - 1 additions of them, or more where several do the same.
     if reduces and reduced < (p - 1) * (1 - 1e-9):
-        yield f"members reduce {reduced:g} times what one holds, where {p - 1} are needed"
+        yield f"members reduce {reduced:g} times their own bytes, where {p - 1} are needed"
     if reduced and not reduces:
-        yield f"members reduce {reduced:g} times what one holds, and have nothing to reduce"
+        yield f"members reduce {reduced:g} times their own bytes, and have nothing to reduce"
 
 
 def faults_of_switches(rounds: SwitchRounds, p: int) -> Iterator[str]:
@@ -157,7 +157,7 @@ def _faults_on_link(
     held = p if kind is CollectiveKind.ALL_GATHER else 1
     n_bytes = sum(message.fraction for _, _, message in messages)
     if n_bytes < (p - 1) * held * (1 - 1e-9):
-        yield f"members send {n_bytes:g} times what one holds, where {(p - 1) * held} are needed"
+        yield f"members send {n_bytes:g} times their own bytes, where {(p - 1) * held} are needed"
     if len(messages) != (said := algorithm.n_messages(kind, p, circle=False)):
         yield f"{len(messages)} messages, and {said} by n_messages"
 
@@ -182,7 +182,7 @@ def _times(case: Case, network: Network, ranks: range) -> Iterator[str]:
 
 
 _SIZES = (2, 3, 4, 5, 8)
-_LARGEST = 17  # members: a power of two, its neighbours, and what no power of two divides
+_LARGEST = 17  # members: a power of two, its neighbours, and a number that no power of two divides
 
 
 def check_algorithm(
@@ -323,14 +323,14 @@ def _faults(
         relays = kind is CollectiveKind.ALL_TO_ALL and steps.bytes_sent > n_bytes
         if abs(steps.bytes_sent - n_bytes) > 1e-9 * p and not relays:
             said_bytes = f"{steps.bytes_sent:g} by steps"
-            yield f"a member sends {n_bytes:g} times what it holds, and {said_bytes}"
+            yield f"a member sends {n_bytes:g} times its own bytes, and {said_bytes}"
         if n_bytes < (least := _LEAST[kind](p)) * (1 - 1e-9):
-            yield f"a member sends {n_bytes:g} times what it holds, where {least:g} are needed"
+            yield f"a member sends {n_bytes:g} times its own bytes, where {least:g} are needed"
     if n_sent != (said := algorithm.n_messages(kind, p, _circle(setting))):
         yield f"{n_sent} messages, and {said} by n_messages"
 
 
-# The least that a member must send in the mean, over what it holds on entering.
+# Minimum mean bytes that a member sends, relative to the bytes that it enters with.
 _LEAST = {
     CollectiveKind.REDUCE_SCATTER: lambda p: (p - 1) / p,
     CollectiveKind.ALL_GATHER: lambda p: p - 1,

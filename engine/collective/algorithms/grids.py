@@ -104,7 +104,7 @@ def on_two_courses(
             name = partial(side.member, grid, x, y)
             rounds = strand(along(side), side.n, x if side.along_rows else y, reduces=reduces)
             named = [_renamed(each, name, held) for each in rounds]
-            if done:  # what ends the first side begins the second
+            if done:  # the second side begins where the first one ends
                 last = done.pop()
                 named[0] = Round(last.receive, last.reduce, named[0].send)
             done += named

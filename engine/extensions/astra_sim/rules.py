@@ -2,7 +2,7 @@
 
 A message takes a whole number of ticks.  A phase keeps its port until its latencies have passed.  A
 message from point to point holds its operator's stream instead of a port.  Two ends at one instant
-in a class are handled one by one, and an end starts what it allows before the next one; where the
+in a class are handled one by one, and an end starts its dependents before the next one; where the
 order is not known, the run is TIED.
 
 The order follows a simulation of single messages, in which the events of an instant run in the
@@ -47,7 +47,7 @@ from dimsweep.engine.units import PICOSECONDS
 Bools = NDArray[np.bool_]
 
 UNKNOWN = -2
-# Parts of a step, in their order, and what a chain is at before its first.
+# Parts of a step, in order, and the state of a chain before its first part.
 MESSAGE, DELAY, REDUCTION, NO_WAIT = range(4)
 
 

@@ -201,7 +201,7 @@ class Rank:
 
     def _pass(self) -> int:
         taken = 0
-        for i in tuple(self._ready):  # a snapshot: what is freed meanwhile waits
+        for i in tuple(self._ready):  # a snapshot: nodes freed meanwhile wait
             node = self._nodes[i]
             slot = slot_of(node)
             if slot and slot in self._slots:

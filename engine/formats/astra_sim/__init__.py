@@ -20,7 +20,7 @@ from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.topology.blocks import BLOCKS, Block
 from dimsweep.engine.topology.topology import Topology
 
-GIB = 2**30  # what a network "GB/s" is here
+GIB = 2**30  # bytes of a "GB" in a network's "GB/s"
 _ALGORITHM = re.compile(
     r"ring|direct\d*|halvingDoubling|doubleBinaryTree|oneRing|oneDirect|oneHalvingDoubling"
 )

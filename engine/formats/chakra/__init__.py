@@ -1,4 +1,4 @@
-"""Chakra execution traces, schema 0.0.4: what one rank computes and communicates, as a graph."""
+"""Chakra execution traces, schema 0.0.4: one rank's computation and communication as a graph."""
 
 from dimsweep.engine.formats.chakra.node import (
     MOST_RANKS,

@@ -52,7 +52,7 @@ _MOST_IDS = 6
 class Finding:
     """A fault with its place ``where`` (file, node, byte) and its ``fix``.
 
-    ``repair`` says what :func:`repaired` does about it; empty if only the user can tell.
+    ``repair`` describes the change of :func:`repaired`; empty if only the user can decide.
     """
 
     where: str
@@ -73,7 +73,7 @@ def lint_trace(scanned: Scanned) -> Iterator[Finding]:
         return places.describe(i + 1, nodes[i].id, nodes[i].name)
 
     if fault is not None:
-        fix = fault.hint or "write the trace again; what follows is of the nodes before"
+        fix = fault.hint or "write the trace again; the following findings concern the nodes before"
         yield Finding(fault.where, fault.problem, fix)
     elif not nodes:
         yield Finding(str(places.path), "the trace has no nodes", "give the rank something to do")
@@ -105,7 +105,7 @@ def lint_trace(scanned: Scanned) -> Iterator[Finding]:
     for members in _circles(edges, len(nodes)) if len(index) == len(nodes) else ():
         named = ", ".join(f"id {nodes[i].id} ({nodes[i].name!r})" for i in members[1:_MOST_IDS])
         more = f" and {len(members) - _MOST_IDS} more" if len(members) > _MOST_IDS else ""
-        fix = "drop one of the dependencies among them; which one only the job can tell"
+        fix = "drop one of the dependencies among them; the job decides which one"
         yield Finding(
             describe_place(members[0]), f"it waits for itself, by way of {named}{more}", fix
         )

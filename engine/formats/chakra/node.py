@@ -255,7 +255,7 @@ def _needed(node: TraceNode) -> tuple[str, ...]:
 
 
 class Meaning(NamedTuple):
-    """A native collective, and what a member holds on entry, given ``s`` and ``p`` (2 or more)."""
+    """A native collective, and a member's bytes on entry, given ``s`` and ``p`` (2 or more)."""
 
     kind: CollectiveKind
     held: Callable[[float, int], float]

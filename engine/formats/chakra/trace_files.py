@@ -76,7 +76,7 @@ def scan_traces(paths: Iterable[Path | str]) -> list[Scanned]:
 
 
 def write_trace(path: Path | str, trace: Trace, *, compress: bool = False) -> None:
-    """Write what :func:`read_trace` reads; as JSON if called ``.json`` or ``.json.gz``.
+    """Write a trace for :func:`read_trace`; as JSON if called ``.json`` or ``.json.gz``.
 
     Raises :class:`DimsweepError` for a trace that :func:`read_trace` would refuse, for values that
     the schema has no field for, and for a file that cannot be written.
@@ -204,7 +204,7 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 
 
 class _OtherFileError(DimsweepError):
-    """A JSON file that is known not to be a trace, with what to do instead."""
+    """A JSON file of another known kind, with a hint on what to do."""
 
 
 def _split_json(data: bytes, starts: list[int]) -> Iterator[bytes]:

@@ -42,7 +42,7 @@ from dimsweep.engine.workload.graph import (
     Workload,
 )
 
-_ALL = ("", "0")  # what the communicator of all ranks is called
+_ALL = ("", "0")  # names of the communicator of all ranks
 
 
 def read_chakra_workload(

@@ -223,7 +223,7 @@ def convert_traces(hosts: Sequence[Path], profiles: Sequence[Path]) -> Converted
     """Convert the execution traces of ranks 0, 1, ... with their profiles, or without any.
 
     Without profiles nothing takes time, and kernels are unknown: collectives are then the host's.
-    Raises :class:`DimsweepError` naming the file for what cannot be read or linked.
+    Raises :class:`DimsweepError` naming a file that cannot be read or linked.
     """
     if profiles and len(profiles) != len(hosts):
         raise DimsweepError(

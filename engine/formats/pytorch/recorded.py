@@ -348,7 +348,7 @@ class _Job(BaseModel):
 
 
 class _Links(BaseModel):
-    """Arguments of an event that tell what it belongs to."""
+    """Arguments of an event that link it to other events."""
 
     external: int | None = Field(None, alias="External id")
     correlation: int | None = None
@@ -356,7 +356,7 @@ class _Links(BaseModel):
 
 
 class _Event(BaseModel):
-    """An event of a kind that is read."""
+    """An event of a known kind."""
 
     cat: str
     name: str = ""
@@ -367,14 +367,14 @@ class _Event(BaseModel):
 
 
 class _Events:
-    """Events of a profile, sorted out as they come; what they refer to may come later."""
+    """Events of a profile by kind; they may refer to later events."""
 
     def __init__(self) -> None:
         self.calls: dict[int, Call] = {}
         self.call_of: dict[int | None, int] = {}  # by external id
         self.waits: list[tuple[Span, str, int | None]] = []  # with an external id
         self._launched: dict[int | None, int] = {}  # external id by correlation
-        # Kernels with what tells their calls: an external id, or a correlation.
+        # Kernels with the key of their call: an external id, or a correlation.
         self._device: list[tuple[Kernel, int | None, int | None]] = []
 
     def add(self, event: _Event) -> None:

@@ -184,8 +184,8 @@ def test_an_algorithm_that_no_one_registered_is_told() -> None:
     ("kind", "changes", "finding"),
     [
         (Doubling, {"offsets": 0}, "a member sends to itself"),
-        (Scatter, {"shard": 0.5}, "members reduce 0.5 times what one holds, where 1 are needed"),
-        (Scatter, {"shard": 2.0}, "a member sends 1 times what it holds, and 0.5 by steps"),
+        (Scatter, {"shard": 0.5}, "members reduce 0.5 times their own bytes, where 1 are needed"),
+        (Scatter, {"shard": 2.0}, "a member sends 1 times its own bytes, and 0.5 by steps"),
         (
             Scatter,
             {"scatter_steps": HALVING.scatter_steps},

@@ -1,1 +1,1 @@
-"""NCCL: which algorithm and protocol it chooses, and what that takes."""
+"""NCCL: its choice of algorithm and protocol, and the resulting time."""

@@ -38,7 +38,7 @@ from dimsweep.engine.kinds import CollectiveKind
 _MICROSECOND = 1_000_000  # ps
 _SENDS = 32 * 512 * 2**10  # bytes in the buffers of all blocks of threads: NCCL_P2P_NVL_CHUNKSIZE
 _PIECE = 4 * 2**20  # bytes of a channel's buffer: less is not cut into chunks
-# Of a rail's bandwidth: what NCCL counts on, and what a protocol leaves of it.
+# Shares of a rail's bandwidth: in NCCL's predictions, and left by a protocol.
 _NETWORK = {Protocol.LL: CARD / 2, Protocol.LL128: CARD * 120 / 128, Protocol.SIMPLE: CARD}
 _RING = {Protocol.LL: LL, Protocol.LL128: LL128, Protocol.SIMPLE: SIMPLE}
 
