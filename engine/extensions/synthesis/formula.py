@@ -32,7 +32,7 @@ class Term:
         return " * ".join([repr(self.factor), *(f"{k}^{p}" for k, p in self.powers.items())])
 
     @classmethod
-    def parse(cls, text: str) -> "Term":
+    def from_text(cls, text: str) -> "Term":
         """Parse the text of a term.  Raises ValueError for other text."""
         factor, *powers = text.split(" * ")
         pairs = (power.rpartition("^") for power in powers)
@@ -64,17 +64,17 @@ class Formula:
         return (" + ".join(map(str, self.terms)) or "0.0") + spread
 
     @classmethod
-    def parse(cls, text: str) -> "Formula":
+    def from_text(cls, text: str) -> "Formula":
         """Parse the text of a formula.  Raises ValueError for other text."""
         terms, _, spread = text.partition("; spread ")
-        found = map(Term.parse, terms.split(" + "))
+        found = map(Term.from_text, terms.split(" + "))
         return cls(tuple(term for term in found if term.factor), float(spread or 0.0))
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _: Any, handler: GetCoreSchemaHandler) -> Any:
         """Store the formula as text in files."""
         return handler.generate_schema(
-            Annotated[str, Strict(), AfterValidator(cls.parse), PlainSerializer(str)]
+            Annotated[str, Strict(), AfterValidator(cls.from_text), PlainSerializer(str)]
         )
 
     def evaluate(self, keys: Keys) -> float:

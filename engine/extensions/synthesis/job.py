@@ -54,7 +54,7 @@ class Symbol(NamedTuple):
         return " ".join(filter(None, (self.kind, self.name, self.over, self.peer)))
 
     @classmethod
-    def parse(cls, text: str) -> "Symbol":
+    def from_text(cls, text: str) -> "Symbol":
         """Parse the text of a symbol.  Raises ValueError for other text."""
         kind, name, over, peer, priority, after = text.split("|")
         return cls(kind, name, over, peer, int(priority), after)

@@ -69,7 +69,7 @@ class Samples:
             if min(each) > 0:
                 self._spreads[key].append(float(np.var(np.log(each))))
             if key not in self._levels:
-                symbol = Symbol.parse(leaf(pattern, key[1]))
+                symbol = Symbol.from_text(leaf(pattern, key[1]))
                 alike = symbol.kind, symbol.name, symbol.over, key[2]
                 self._levels[key] = alike, (*alike, case)
                 for level in self._levels[key]:
@@ -473,7 +473,7 @@ def _check_model(model: TraceModel) -> None:
         once = dict.fromkeys(loops(part.pattern), 1)
         for place in unroll(part.pattern, once):
             step, quantities = (
-                Symbol.parse(leaf(part.pattern, place)),
+                Symbol.from_text(leaf(part.pattern, place)),
                 part.quantities.get(place, {}),
             )
             step.check(groups)
@@ -510,9 +510,9 @@ def _read_part(part: _Part) -> Part:
                 items.append(Loop(pattern(step.steps, here)))
                 continue
             name = step.pop("step", "")
-            Symbol.parse(name)
+            Symbol.from_text(name)
             if step:
-                quantities[here] = {key: Formula.parse(text) for key, text in step.items()}
+                quantities[here] = {key: Formula.from_text(text) for key, text in step.items()}
             items.append(name)
         return tuple(items)
 

@@ -209,7 +209,7 @@ def _graph(model: TraceModel, stage: int, asked: _Asked) -> tuple[Operator, ...]
     part = model.parts[name]
     of_stage = {**keys, "stage": float(stage), "stages": float(stages)}
     places = unrolled(part, of_stage)
-    symbols = {place: Symbol.parse(leaf(part.pattern, place)) for place in set(places)}
+    symbols = {place: Symbol.from_text(leaf(part.pattern, place)) for place in set(places)}
     makers = _Makers(part, symbols, stage, asked)
     steps = Steps(
         [symbols[place].label for place in places],
@@ -335,7 +335,7 @@ def distance(model: TraceModel, job: Job) -> float:
         places = unrolled(part, job.keys_of(stage)) if part else []
         if part is None or len(places) != len(steps):
             return float("inf")
-        labels = {place: Symbol.parse(leaf(part.pattern, place)).label for place in set(places)}
+        labels = {place: Symbol.from_text(leaf(part.pattern, place)).label for place in set(places)}
         for place, step in zip(places, steps, strict=True):
             if labels[place] != step.symbol.label:
                 return float("inf")
