@@ -312,8 +312,8 @@ def simulate(
 
 
 def _wrong_type(value: object, name: str, expected: str) -> DimsweepError:
-    problem = f"{value!r} is not a {name}; expected {expected}"
-    return DimsweepError(problem, where=name, code="wrong-type")
+    problem = f"{value!r} is not a {name}"
+    return DimsweepError(problem, where=name, hint=f"give {expected}", code="wrong-type")
 
 
 def check_phases(program: Program) -> None:

@@ -118,6 +118,6 @@ def draw(n: int, seed: int, **choices: tuple[int, ...]) -> list[Keys]:
 def jobs(configurations: list[Keys], noise: float = 0.0) -> list[Job]:
     numbers = itertools.count()
     return [
-        Job.of(pipelined(keys, noise, seed=i), (n_ranks(keys),), keys, f"job{i}")
+        Job.from_workload(pipelined(keys, noise, seed=i), (n_ranks(keys),), keys, f"job{i}")
         for keys, i in zip(configurations, numbers, strict=False)
     ]

@@ -102,7 +102,7 @@ def test_a_further_field_is_a_key_with_its_error_completion_and_row(
     assert made.plain() == {"waits": 3, "way": "long", "room": "2 MB"}
     for wrong, told in (
         ({"waits": 1}, "waits: 1; it must be 2 or more"),
-        ({"waits": "1"}, "waits: '1' is no whole number"),
+        ({"waits": "1"}, "waits: '1' is not a whole number"),
         ({"way": "lomg"}, "way: 'lomg' is none of short, long\n  did you mean 'long'?"),
         ({"room": 5}, "room: "),
         ({"wait": 5}, "wait: unknown key\n  did you mean 'waits'?"),

@@ -104,7 +104,7 @@ def test_a_part_that_is_none_is_refused(cost: dict[str, object], told: str) -> N
             {"npu": "9 kUSD", "parts": {"box": {**SWITCH, "kind": "npu"}}},
             "npu: a part has the NPUs'",
         ),
-        ({"parts": {"mine": 5}}, "parts.mine: 5 is not a mapping"),
+        ({"parts": {"mine": 5}}, "parts.mine: 5 is no mapping"),
         ({"parts": [SWITCH]}, "parts: "),
     ],
 )

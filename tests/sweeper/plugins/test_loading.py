@@ -117,7 +117,7 @@ def test_the_keys_of_a_memory_are_its_classs_fields() -> None:
     assert (changed.write, changed.heads) == (5e9, 2)
     for wrong, told in {
         "memory.write=3 GB": "memory.write.*is not a bandwidth",
-        "memory.heads=1.5": "memory.heads.*no whole number",
+        "memory.heads=1.5": "memory.heads.*not a whole number",
         "memory.writ=3 GB/s": "memory.writ.*unknown key\n +did you mean 'write'",
     }.items():
         with pytest.raises(DimsweepError, match=told):

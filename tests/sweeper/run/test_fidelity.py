@@ -210,7 +210,7 @@ def test_a_trial_that_cannot_finish_fails_alone(tiny, tmp_path: Path) -> None:
             ["fidelity=message", "network.fabric=[{kind: clos, levels: 2, leaf: 2},auto]"],
             "network.fabric[0]",
         ),
-        (["network.fabric=[auto,{kind: clos, levels: 2.5, leaf: 2}]"], "2.5 is no whole number"),
+        (["network.fabric=[auto,{kind: clos, levels: 2.5, leaf: 2}]"], "2.5 is not a whole number"),
         (["network.packet=4096"], "network.packet"),
         (["network.buffer=0 B"], "network.buffer"),
         (["network.window=0"], "network.window ... 0; it must be 1 or more"),

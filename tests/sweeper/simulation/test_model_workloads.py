@@ -115,7 +115,7 @@ GPT = (
     [
         ("workload.model.family=rnn", "workload.model.family", "no family"),
         ("+workload.model.hiden=3", "workload.model.hiden", "did you mean 'hidden'"),
-        ("workload.model.hidden=wide", "workload.model.hidden", "no whole number"),
+        ("workload.model.hidden=wide", "workload.model.hidden", "not a whole number"),
         ("~workload.model.heads", "workload.model.heads", "needs a value"),
         ("workload.plan.recompute=some", "workload.plan.recompute", "none of"),
         ("workload.plan.precision=int4", "workload.plan.precision", "none of"),

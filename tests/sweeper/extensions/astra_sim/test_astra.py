@@ -302,7 +302,7 @@ def test_no_endpoint_delay_is_no_crash(files: Files) -> None:
 
 @pytest.mark.parametrize(
     ("algorithm", "npus", "told"),
-    [("halvingDoubling", 6, "no power of two"), ("magic", 4, "magic")],
+    [("halvingDoubling", 6, "a power of 2"), ("magic", 4, "magic")],
 )
 def test_algorithms_that_cannot_run_are_told(
     files: Files, algorithm: str, npus: int, told: str, capsys: pytest.CaptureFixture[str]
@@ -316,7 +316,7 @@ def test_algorithms_that_cannot_run_are_told(
 @pytest.mark.parametrize(
     ("attributes", "told"),
     [
-        ({"pg_name": "7"}, "no communicator group '7'"),
+        ({"pg_name": "7"}, "unknown communicator group '7'"),
         ({"comm_type": 1}, "type 1"),
         ({"comm_type": 99}, "type 99"),
         ({"comm_size": "big"}, "comm_size"),

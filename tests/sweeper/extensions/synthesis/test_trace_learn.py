@@ -50,7 +50,7 @@ def test_a_workload_notes_what_it_was_asked_for() -> None:
         (["synthesise", "jobs/j0.keys.json", "layers=3"], "not a model of traces"),
         (["synthesise", "gone.json", "layers=many"], "is no KEY=NUMBER"),
         (["obfuscate", "jobs/j0", "jobs/j0"], "would overwrite"),
-        (["obfuscate", "jobs/j0", "o", "--privacy", "3"], "3 is not in 0..0.5"),
+        (["obfuscate", "jobs/j0", "o", "--privacy", "3"], "3; it must be from 0 to 0.5"),
     ],
 )
 def test_what_cannot_be_is_told(
@@ -64,7 +64,7 @@ def test_what_cannot_be_is_told(
 def test_keys_that_are_missing_or_no_numbers_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     Path("jobs/j0.keys.json").write_text('{"layers": "many"}')
     assert main(["trace", "learn", "jobs/j0"]) == 1
-    assert "j0.keys.json: layers: 'many' is no number" in capsys.readouterr().err
+    assert "j0.keys.json: layers: 'many' is not a number" in capsys.readouterr().err
     Path("jobs/j0.keys.json").unlink()
     assert main(["trace", "learn", "jobs/j0"]) == 1
     assert "dimsweep trace write --keys writes it" in capsys.readouterr().err
