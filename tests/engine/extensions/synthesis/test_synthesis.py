@@ -183,5 +183,5 @@ def test_a_key_that_never_varied_is_fixed() -> None:
     model = learn(jobs(draw(6, 2, hidden=(512,), tensor=(1,), pipeline=(1,), data=(1,))))
     asked = {"layers": 3, "sequence": 512, "micro_batches": 6}
     assert synthesise(model, asked).n_ranks == 1
-    with refused("hidden", "out-of-range", "512"):
+    with refused("hidden", "unsupported", "512"):
         synthesise(model, asked | {"hidden": 1024})
