@@ -71,7 +71,7 @@ NO_READER = {
     "sweeper.config.explain._options_mentioning": "any bytes of configurations, for a word",
     "sweeper.draw.canvas.reduced": "a picture that was just drawn",
     "sweeper.config.explain._find_misplaced_in_file": "a file that Hydra has read, for an error",
-    "sweeper.report.answers._left": "a quantity of a record, which units.parse refuses or takes",
+    "sweeper.report.answers._describe_remaining": "a quantity of a record that units.parse checks",
     "sweeper.ledger.record._parse_frontier": "a part of a record, whose types Pydantic checks",
     "sweeper.ledger.rows.Column._pattern": "the name of a column of ours, once a process",
     "sweeper.ledger.place.create": "it writes",
