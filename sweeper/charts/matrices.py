@@ -105,7 +105,7 @@ def _draw_matrix(matrix: RegretMatrix) -> figure:
     lines = [max(text.count("\n") + 1 for text in texts) for texts in (across, names)]
     height = 90 + _LINE * (lines[0] + 1) + max(44, _LINE * (lines[1] + 1)) * len(names)
     chart = plot(x, y, height, x_range=across, y_range=names[::-1])
-    # Its section scrolls on a narrow page, and no name goes over the one name_change it.
+    # Its section scrolls on a narrow page, and no name overlaps its neighbour.
     pixels = [int(_LETTER * _longest(texts)) + 10 for texts in (across, names)]
     chart.min_width = _BESIDE + pixels[1] + max(_WIDE, pixels[0]) * len(across)
     places = [(w, n) for n in range(len(down)) for w in range(len(across))]

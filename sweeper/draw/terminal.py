@@ -131,5 +131,5 @@ def print_report(report: Report, console: Console) -> None:
         if rest := sum(times for _, times in errors[_MOST_CAUSES:]):
             causes = format_count(len(errors) - _MOST_CAUSES, "other cause")
             console.print(Text(f"{rest:,} of {causes}; the page has all"))
-    for note in merged(report.notes):
+    for note in merged([*report.rule_warnings, *report.notes]):
         console.print(Text(f"\nwarning: {note.line}", style="yellow"))

@@ -1,0 +1,1 @@
+"""Files of a study: rows, configuration, entries of cells, lock and bookmarks."""

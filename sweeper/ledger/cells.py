@@ -47,8 +47,7 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Entries:
-    """All entries of a study's cells, in the order of writing, and the damaged files with their
-    damage."""
+    """All entries of a study's cells, in the order of writing, and the damaged files."""
 
     table: pa.Table
     damaged: list[tuple[Place, str]]

@@ -43,8 +43,11 @@ class DamagedError(Exception):
 
 @dataclass(frozen=True)
 class LogContent:
-    """The content of a log. ``damage`` describes what could not be read. A writer that dies may
-    leave half a batch at the end, of ``torn`` bytes, which is no damage."""
+    """The content of a log.
+
+    ``damage`` describes unreadable parts. A writer that dies may leave half a batch of ``torn``
+    bytes at the end, which is not damage.
+    """
 
     batches: list[pa.RecordBatch]
     damage: str | None = None
@@ -111,8 +114,10 @@ def logs(folder: Place, prefix: str = LOG) -> list[Place]:
 
 
 def strays(folder: Place) -> list[Place]:
-    """Return files that look like a record or a bookmark but have a name that no sweep gives, such
-    as copies; in order."""
+    """Return files that look like a record or a bookmark but have another name, in order.
+
+    They are copies, for example: no sweep gives such names.
+    """
     alike = [file for file in list_folder(folder) if file.name.startswith(("study", "search"))]
     return [file for file in alike if file.name != STUDY and not _BOOKMARK.fullmatch(file.name)]
 
@@ -193,8 +198,11 @@ def _all_column_names(columns: Sequence[str] | None) -> list[str] | None:
 def _check_batch(
     batch: pa.RecordBatch, metadata: pa.KeyValueMetadata | None, before: int, *, marked: bool
 ) -> int:
-    """Return the checksum of a batch; raises :class:`DamagedError` if the written one differs, or
-    is missing in a file that is ``marked`` with its study."""
+    """Return the checksum of a batch.
+
+    Raises :class:`DamagedError` if the written one differs, or is missing in a file that is
+    ``marked`` with its study.
+    """
     try:
         batch.validate(full=True)  # offsets that point nowhere must not be followed
         check = zlib.crc32(batch.serialize(), before)

@@ -28,11 +28,11 @@ _KEY = r"^[0-9a-f]{32}$"
 
 
 def build_schema(given: pa.Schema, study: StudyRecord) -> pa.Schema:
-    """Return the columns of a file's rows in this version: the columns of the study's rows, each
-    with its type, and then additional columns of the file.
+    """Return the columns of a file's rows in this version.
 
-    Raises :class:`DamagedError` for a repeated column, and for rows without the columns that name
-    them.
+    These are the columns of the study's rows, each with its type, then additional columns of the
+    file. Raises :class:`DamagedError` for a repeated column, and for rows without the columns that
+    name them.
     """
     check_names(given.names)
     n_dims = max([len(c.dims) for c in study.cells] + [BANDWIDTH.n_dims(given.names)])
@@ -60,8 +60,11 @@ def conform_rows(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def check_types(rows: pa.Table, schema: pa.Schema, columns: Sequence[str]) -> pa.Table:
-    """Return ``rows``, of which only ``columns`` were read; raises :class:`DamagedError` if a
-    column has another type than in ``schema``, or a row lacks a name."""
+    """Return ``rows``, of which only ``columns`` were read.
+
+    Raises :class:`DamagedError` if a column has another type than in ``schema``, or if a row lacks
+    a name.
+    """
     check_names(rows.column_names)
     for name in columns:
         if name not in rows.column_names:
@@ -166,10 +169,10 @@ class Piece:
 def iterate_pieces(
     folder: Place, study: StudyRecord, ahead: Sequence[str] | None, damaged: list[str]
 ) -> Iterator[tuple[Piece, pa.Table]]:
-    """Yield each file of rows with the columns :data:`CHECKED` and ``ahead`` (None: all), in any
-    order; append the damage of other files to ``damaged``.
+    """Yield each file of rows with the columns :data:`CHECKED` and ``ahead``, in any order.
 
-    Raises :class:`OSError` if a file cannot be read.
+    ``ahead``: None for all columns. The damage of other files is appended to ``damaged``. Raises
+    :class:`OSError` if a file cannot be read.
     """
     # Logs first: the rows of one that is sealed meanwhile are in a part when the parts are listed.
     for log in files.logs(folder):

@@ -1,6 +1,7 @@
-"""The rows of a study: their columns, what becomes of trials, and which rows count.
+"""The rows of a study: their columns, the states of trials, and the rows that count.
 
-Rows are written and read by the columns here: a column that is not here is in no row."""
+Rows are written and read by these columns only.
+"""
 
 import itertools
 import json
@@ -27,8 +28,7 @@ Values = NDArray[Any]  # of rows (P,), or of their dimensions (P, D)
 
 @dataclass(frozen=True)
 class Simulated:
-    """Simulated trials: their ``bandwidth`` (P, D) in bytes/s, their results, and the names of the
-    collectives that these distinguish."""
+    """Simulated trials: their ``bandwidth`` (P, D) in bytes/s, results and collectives."""
 
     bandwidth: Floats
     breakdown: Breakdown
@@ -59,7 +59,7 @@ class Column:
         return self.name.replace("_D", f"_{d}")
 
     def names(self, n_dims: int) -> list[str]:
-        """Return its name, or those of ``n_dims`` dimensions."""
+        """Return the column's name, or the names for ``n_dims`` dimensions."""
         return [self.at(d) for d in range(n_dims)] if self.is_per_dimension else [self.name]
 
     def among(self, names: Iterable[str]) -> list[str]:
@@ -198,8 +198,10 @@ COLUMNS = (*NAMING, ERROR, *CHANGES, FIDELITY, *MEASURES, *SINGLE_RUN_COLUMNS)
 
 
 def row_schema(n_dims: int, grid: Sequence[str], parameters: Sequence[str]) -> pa.Schema:
-    """Return the schema of a study whose cells have at most ``n_dims`` dimensions. Values of the
-    grid and of parameters are text, as the config writes them."""
+    """Return the schema of a study whose cells have at most ``n_dims`` dimensions.
+
+    Values of the grid and of parameters are text, as the config writes them.
+    """
     own = [(column.name, column.type) for column in (*NAMING, ERROR, *CHANGES)]
     keys = dict.fromkeys((FIDELITY.name, *grid, *parameters))
     measured = [(name, column.type) for column in MEASURES for name in column.names(n_dims)]
@@ -283,8 +285,10 @@ def is_requested(origins: pa.ChunkedArray) -> np.ndarray:
 
 
 def parse_changes(measured: object) -> dict[str, Any]:
-    """Return the keys and values in a row's column ``changes``; raises :class:`DimsweepError` if
-    that is not JSON."""
+    """Return the keys and values in a row's column ``changes``.
+
+    Raises :class:`DimsweepError` if that is not JSON.
+    """
     try:
         found = json.loads(measured) if isinstance(measured, str) else None
     except (ValueError, RecursionError):
@@ -308,8 +312,10 @@ def numbers(rows: pa.RecordBatch, columns: Sequence[str]) -> np.ndarray:
 
 
 def slopes(rows: pa.RecordBatch, columns: Sequence[str]) -> np.ndarray:
-    """Return dT/db (N, D) of each row in seconds per byte/s, from some or all
-    :func:`slope_columns`; NaN where unknown, and beyond the dimensions of the row's cell."""
+    """Return dT/db (N, D) of each row in seconds per byte/s, from :func:`slope_columns`.
+
+    NaN where a slope is unknown, and beyond the dimensions of the row's cell.
+    """
     return numbers(rows, columns) * (1e-3 / 1e9)
 
 
@@ -399,8 +405,10 @@ def count_once(table: pa.Table) -> pa.Table:
 
 
 def trial_numbers(table: pa.Table, first: int = 0) -> NDArray[np.uint64]:
-    """Return identities of trials, from the columns ``key``, ``cell``, ``trial`` and ``origin``;
-    ``first`` is the place of the table's first row among all rows."""
+    """Return identities of trials, from the columns ``key``, ``cell``, ``trial`` and ``origin``.
+
+    ``first`` is the place of the table's first row among all rows.
+    """
     kind = (
         pc.index_in(table["origin"], pa.array(EXTRA_ORIGINS))
         .fill_null(len(EXTRA_ORIGINS))
@@ -449,8 +457,7 @@ def _latest(table: pa.Table) -> NDArray[np.integer]:
 def _keep_first(
     table: pa.Table, identity: Halves, order: Callable[[pa.Table], NDArray[np.integer]]
 ) -> pa.Table:
-    """Return the first row, by ``order`` and then by place, of those with equal ``identity`` (N,
-    C); in the order of the table."""
+    """Return the first row of each ``identity`` (N, C), by ``order`` and place, in table order."""
     if not may_repeat(identity):
         return table
     by = np.lexsort((order(table), *identity.T))

@@ -24,8 +24,7 @@ from dimsweep.sweeper.ledger.rows import COMPLETE
 
 
 class Shelf:
-    """The places of complete rows, by key: in parts of this study and of its neighbours, and in the
-    batches of this study's log."""
+    """The places of complete rows by key, in this study, its neighbours and its log."""
 
     def __init__(self, folder: Place, study: StudyRecord) -> None:
         """Find the studies next to ``folder``; rows of this study are added as they are written."""

@@ -134,8 +134,10 @@ class Stored:
             yield self.take(order[start : start + at_once])
 
     def sources(self) -> Iterator[list[Path] | pa.Table]:
-        """Yield all rows in the order of the files, for readers of Parquet: parts that can be read
-        where they are, and the rows between them."""
+        """Yield all rows in the order of the files, for readers of Parquet.
+
+        A source is a list of files that can be read in place, or a table of the rows between them.
+        """
         if not self._pieces:
             yield self._empty_table(self.schema.names)
         for readable, pieces in itertools.groupby(self._pieces, self._is_readable):

@@ -74,8 +74,10 @@ class Baselines(CellSource):
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings of study keys that override an option which the baseline chooses: as on the
-        command line, a study's keys come after the options of its groups."""
+        """Warnings of study keys that override an option of the baseline.
+
+        As on the command line, a study's keys come after the options of its groups.
+        """
         file = self.composed.study and find_study(self.composed.study)
         nodes = [read_options(file).node] if file else []
         found = []

@@ -33,8 +33,14 @@ REPORTS: Sequence[type[Report]] = (
 
 
 def build_report(rows: pd.DataFrame | Stored | Rows, study: StudyRecord) -> Report:
-    """Return the report of a study whose ledger has ``rows``: a table of all of them, or its files,
-    which are read in pieces.
+    """Return the report of a study.
+
+    Parameters
+    ----------
+    rows
+        The rows of the study's ledger: a table of all of them, or files that are read in pieces.
+    study
+        The study's record.
 
     Raises
     ------
@@ -58,8 +64,10 @@ def read_report(folder: Place) -> Report:
 
 @dataclass(frozen=True)
 class Section(Generic[_Subject]):
-    """A section of a report: its name (``dimsweep report --section NAME``) and the function that
-    returns its tables, none where it has nothing to say."""
+    """A section of a report: its name and the function that returns its tables.
+
+    ``dimsweep report --section NAME`` prints it. A section without findings has no tables.
+    """
 
     name: str
     tabulate: Callable[[_Subject], list[Table]]
@@ -99,8 +107,7 @@ SECTION_NAMES = tuple(
 
 
 def tabulate_sections(report: Report) -> dict[str, list[Table]]:
-    """Return the tables of each section that a study has, by name; the cell's sections only if it
-    has one cell."""
+    """Return the tables of each section, by name; a cell's sections only if there is one cell."""
     found: dict[str, list[Table]] = {}
     for of_study in OF_STUDY:
         found.setdefault(of_study.name, []).extend(of_study.tabulate(report))

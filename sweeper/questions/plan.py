@@ -108,8 +108,7 @@ def recorded_config(config: Config) -> dict[str, Any]:
 
 
 def _warnings(cells: list[CellPlan]) -> list[str]:
-    """Return the rules' warnings on the cells, and the keys that are idle in all cells that were
-    checked."""
+    """Return the rules' warnings on the checked cells, and keys that are idle in all of them."""
     first, *others = cells[:MAX_CHECKED_CELLS]
     idle = [warning for key, warning in first.idle.items() if all(key in c.idle for c in others)]
     failing = merge_warnings(plugin_warnings(plan.cell.config) for plan in cells)

@@ -103,7 +103,7 @@ def _runner_up(decisions: Decisions, cell: CellSummary) -> str:
     found = decisions.runner_up(0)
     if found is not None:
         next_cell = decisions.cells[found[0], 0]
-        name = decisions.name_change(found[0], decisions.order(0)[0])
+        name = decisions.name_change(found[0], decisions.order(0)[0], as_apposition=True)
         behind = describe.behind_best(found[1], next_cell, next_cell.named)
         return sentences.RUNNER_UP(name=name, behind=behind)
     other = cell.runner_up

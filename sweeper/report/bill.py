@@ -30,10 +30,11 @@ def tabulate_bill(bill: Bill, title: str, sources: Sources | None = None) -> lis
         rows.append((f"{item.title}{note}", item.like, *_numbers(item)))
     rows += _sums(bill)
     columns = ("part", "each has", "count", "USD\neach", "USD", "W")
-    found = [Table(title, columns, rows, n_names=2)]
+    ranks = (0, 0, 0, 1, 0, 2)
+    found = [Table(title, columns, rows, 2, ranks)]
     if not any(row[1] for row in rows):  # a table by tier has no ports
         rows = [(row[0], *row[2:]) for row in rows]
-        found = [Table(title, (columns[0], *columns[2:]), rows)]
+        found = [Table(title, (columns[0], *columns[2:]), rows, 1, ranks[1:])]
     levels = sorted({i.price.level for i in bill.items if i.price}, key=[*LEVELS, ""].index)
     levels_text = "; ".join(f"{each}: {LEVELS[each]}" for each in levels if each)
     heading = "Sources of these prices" + (f" ({levels_text})" if levels_text else "")
@@ -58,9 +59,8 @@ def bill_of_design(report: Report) -> tuple[list[Table], list[str]]:
     except DimsweepError as error:  # a file or a plug-in that is not here
         return [], [f"there is no bill: {error}"]
     what = topology.name if network.graph is None else f"network.{config.network.links_key}"
-    return tabulate_bill(bill, f"What {what} of {topology.n_npus:,} NPUs is bought as"), remarks(
-        bill
-    )
+    title = f"Bill of materials of {what}, {topology.n_npus:,} NPUs"
+    return tabulate_bill(bill, title), remarks(bill)
 
 
 def remarks(bill: Bill) -> list[str]:
@@ -76,10 +76,15 @@ def remarks(bill: Bill) -> list[str]:
 def _numbers(item: Item) -> tuple[str, ...]:
     return (
         f"{item.count:,.7g} {item.unit}" if item.unit else f"{item.count:,.0f}",
-        "" if item.price is None else f"{item.price.value:,.7g}",
+        "" if item.price is None else _price(item.price.value),
         "" if item.price is None else _sum(item.cost),
         "" if item.watts is None else _sum(item.power),
     )
+
+
+def _price(value: float) -> str:
+    """Format the price of one part; LIBRA's prices have 1e-5 USD more to break ties."""
+    return f"{value:,.7g}" if value >= 100 else f"{value:.5g}"
 
 
 def _sum(amount: float) -> str:

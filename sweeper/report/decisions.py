@@ -94,9 +94,10 @@ class Decisions:
         """Name a decision in a sentence."""
         return naming.coordinates_of(self.decisions[decision])
 
-    def name_change(self, decision: int, other: int) -> str:
+    def name_change(self, decision: int, other: int, *, as_apposition: bool = False) -> str:
         """Name a decision in a sentence that has named the decision ``other``."""
-        return naming.name_change(self.decisions[decision], self.decisions[other])
+        names = self.decisions[decision], self.decisions[other]
+        return naming.name_change(*names, as_apposition=as_apposition)
 
     def scene(self, scenario: int) -> str:
         """Name a scenario in a sentence."""

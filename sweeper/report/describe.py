@@ -172,14 +172,11 @@ def effort(study: StudyRecord, summaries: Sequence[CellSummary], by: str = "") -
 
     ``by`` defaults to the samplers of the cells, which may stop early.
     """
-    complete = sum(summary.trials.n_complete for summary in summaries)
-    broken = sum(summary.trials.n_broken for summary in summaries)
     samplers = ", ".join(sorted(set().union(*(each.searchers for each in summaries))))
     again = Counter(str(name) for summary in summaries for name in summary.again["fidelity"])
     shared = sum(len(summary.shared) for summary in summaries)
     return sentences.join(
-        sentences.COMPLETE(complete=complete, tried=complete + broken),
-        _unfinished(study, [summary for summary in summaries if summary.begun]),
+        _count_trials(study, summaries),
         sentences.SEARCHED_BY(samplers=by or samplers),
         "" if by else _stopped_early(summaries),
         *(sentences.SIMULATED_AGAIN(n=n, fidelity=name) for name, n in again.items()),
@@ -188,14 +185,18 @@ def effort(study: StudyRecord, summaries: Sequence[CellSummary], by: str = "") -
     )
 
 
-def _unfinished(study: StudyRecord, begun: Sequence[CellSummary]) -> str:
-    """Return the planned number of trials and the begun cells of a stopped or running sweep."""
+def _count_trials(study: StudyRecord, summaries: Sequence[CellSummary]) -> str:
+    """Return the number of trials; of a stopped or running sweep also the planned number."""
+    complete = sum(summary.trials.n_complete for summary in summaries)
+    tried = complete + sum(summary.trials.n_broken for summary in summaries)
     if study.finished is not False:
-        return ""
-    n_cells = study.n_streamed or len(study.cells)
+        return sentences.COMPLETE(complete=complete, tried=tried)
+    begun, n_cells = sum(each.begun for each in summaries), study.n_streamed or len(study.cells)
+    planned = study.n_trials
     return sentences.UNFINISHED(
-        planned=sentences.PLANNED(n=study.n_trials) if study.n_trials else "",
-        begun=sentences.BEGUN(n=len(begun), cells=n_cells) if n_cells > 1 else "",
+        tried=sentences.OF_PLANNED(tried=tried, planned=planned) if planned else f"{tried:,}",
+        complete=sentences.SOME_COMPLETE(complete=complete) if complete < tried else "",
+        begun=sentences.BEGUN(n=begun, cells=n_cells) if n_cells > 1 else "",
     )
 
 

@@ -81,10 +81,17 @@ def _format_degraded(found: re.Match[str]) -> str:
     return f"{name} down" if is_down else f"{name} at {share} {of}"
 
 
-def name_change(coordinates: Mapping[str, str], named: Mapping[str, str]) -> str:
-    """Name a design in a sentence that has named another one, by its differences."""
+def name_change(
+    coordinates: Mapping[str, str], named: Mapping[str, str], *, as_apposition: bool = False
+) -> str:
+    """Name a design in a sentence that has named another one, by its differences.
+
+    As an apposition ("the runner-up, with 450/50 GB/s instead, is ...") it has no noun.
+    """
     found = name_differences(coordinates, named)
-    return f"the design with {found} instead" if found else coordinates_of(coordinates)
+    if not found:
+        return coordinates_of(coordinates)
+    return f"with {found} instead" if as_apposition else f"the design with {found} instead"
 
 
 def name_differences(coordinates: Mapping[str, str], named: Mapping[str, str]) -> str:

@@ -179,10 +179,10 @@ def _tabulate_fidelity(summary: CellSummary, fidelity: str) -> list[Table]:
         Column("rank", lambda again: str(again.rank)),
         Column("split, GB/s", lambda again: short_split(summary, again.phases), split),
         *(
-            Column(head, lambda again, key=key: str(again.phases[key]))
+            Column(head, lambda again, key=key: str(again.phases[key]), rank=2)
             for head, key in zip(short_keys(keys), keys, strict=True)
         ),
-        Column(f"{name},\nby phases", comparison.by_phases),
+        Column(f"{name},\nby phases", comparison.by_phases, rank=1),
         Column(f"by\n{fidelity}s", unless_failed(comparison.by_messages, "failed")),
         Column("ratio", unless_failed(lambda again: f"{comparison.ratio(again):.3f}")),
         Column(f"rank by\n{fidelity}s", unless_failed(lambda again: str(comparison.rank(again)))),
@@ -214,8 +214,10 @@ def tabulate_cells(report: Report) -> list[Table]:
 
     columns = [
         *name_columns(short_keys(keys), lambda s: list(s.cell.coordinates.values())),
-        Column("time of the\nsearch's best", lambda s: seconds(best(s).phases["time_s"], 6)),
-        Column(f"by\n{last}s", lambda s: best(s).by_messages(6)),
+        Column(
+            "time of the\nsearch's best", lambda s: seconds(best(s).phases["time_s"], 6), rank=1
+        ),
+        Column(f"by\n{last}s", lambda s: best(s).by_messages(6), rank=1),
         Column("ratio", lambda s: best(s).ratio),
         Column(f"best by\n{last}s", best_again),
         Column("orders agree", lambda s: pairs(Comparison.from_cell(s, last))),

@@ -8,6 +8,7 @@ from typing import Protocol, Self
 
 import pandas as pd
 
+from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.ledger.record import StudyRecord
 from dimsweep.sweeper.ledger.stored import Stored
 from dimsweep.sweeper.report import describe, naming, sentences, words
@@ -17,7 +18,12 @@ from dimsweep.sweeper.report.decisions import LEVEL, Decisions, Question, factor
 from dimsweep.sweeper.report.remarks import idle_axes, no_baseline, tight, unsold
 from dimsweep.sweeper.report.summary import CellSummary, summaries_of, without_baseline
 from dimsweep.sweeper.report.trials import Overview, Rows
+from dimsweep.sweeper.simulation.program import build_program
+from dimsweep.sweeper.study.kept import load_design
+from dimsweep.sweeper.study.rules import answer_warnings, merge_warnings
 from dimsweep.sweeper.table import Table
+
+_CHECKED = 8  # scenarios whose answer the design rules check
 
 
 def headline(report: "Report") -> str:
@@ -58,8 +64,9 @@ def _describe_next(report: "Report") -> str:
     if found is None:
         return ""
     other, share = found
-    name = decisions.name_change(other, decisions.order(0)[0])
+    first = decisions.order(0)[0]
     if share < LEVEL:
+        name = decisions.name_change(other, first)
         ties = sum(decisions.regrets[i, 0] < LEVEL for i in decisions.order(0)) - 2
         more = sentences.AND_MORE(n=ties) if ties > 0 else ""
         return sentences.AS_GOOD_TOO(
@@ -68,6 +75,7 @@ def _describe_next(report: "Report") -> str:
     cell = decisions.cells[other, 0]
     which = "runner-up" if report.is_next(cell) else "next simulated design"
     behind = describe.behind_best(share, cell, cell.best)
+    name = decisions.name_change(other, first, as_apposition=True)
     return sentences.NEXT(which=which, name=name, behind=behind)
 
 
@@ -380,7 +388,22 @@ class Report:
         missing = no_baseline(self.without_baseline)
         return [*missing, *tight(self.found), *unsold(self.found), *idle]
 
+    @cached_property
+    def rule_warnings(self) -> list[str]:
+        """The findings of the design rules about the answer, in up to eight scenarios."""
+        found = []
+        for cell, row in self.chosen[:_CHECKED]:
+            try:
+                config = load_design(self.study, cell.cell, row)
+                program = build_program(config)
+            except (DimsweepError, KeyError):  # of another version, or a missing file or plug-in
+                continue
+            found.append(answer_warnings(config, program, is_proven=cell.is_proven))
+        return merge_warnings(found)
+
     @property
     def remarks(self) -> list[str]:
-        """The findings of the design rules, and the study's notes."""
-        return [*self.study.warnings, *self.notes]
+        """Remarks on the answer, the study's notes, and the rules' findings before the search."""
+        before = [text for text in self.study.warnings if text not in self.rule_warnings]
+        given = [sentences.AS_GIVEN(warning=text) for text in before]
+        return [*self.rule_warnings, *self.notes, *given]

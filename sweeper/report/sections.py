@@ -72,18 +72,22 @@ def tabulate_best_of_cells(report: Report) -> list[Table]:
             "best split,\nGB/s" if split else "GB/s",
             lambda s: short_split(s, s.best),
             not all(s.of_graph for s in summaries),
+            rank=2,
         ),
         Column("time", lambda s: seconds(s.best["time_s"])),
         *(_objective_column(each) for each in sought),
-        Column("ETTR", lambda s: _or_dash(s.best.get(_ETTR), "{:.2%}".format), has_ettr),
+        Column("ETTR", lambda s: _or_dash(s.best.get(_ETTR), "{:.2%}".format), has_ettr, rank=2),
         *(_gain_column(each, over) for each in gains),
         *(_merit_column(each) for each in figures),
         Column(describe.cost_head(summaries), lambda s: million_usd(s.best["cost_usd"]), priced),
-        Column("it/s per\nM USD", lambda s: per_million_usd(s.best["perf_per_cost"]), priced),
+        Column(
+            "it/s per\nM USD", lambda s: per_million_usd(s.best["perf_per_cost"]), priced, rank=4
+        ),
         Column(
             "gap",
             lambda s: _or_dash(s.gap, fine_percent),
             any(s.bound is not None for s in summaries),
+            rank=1,
         ),
     ]
     shown = [column for column in columns if column.is_shown]
@@ -95,7 +99,8 @@ def tabulate_best_of_cells(report: Report) -> list[Table]:
             texts = [column.show(s) for column in shown]
         rows.append((*names, *texts, *[str(s.trials.n_broken)] * failed))
     every = (*heads, *(column.head for column in shown), *["failed"] * failed)
-    return [Table("The best trial of every cell", every, rows, n_names=len(heads))]
+    ranks = (*[0] * len(heads), *(column.rank for column in shown), *[1] * failed)
+    return [Table("The best trial of every cell", every, rows, len(heads), ranks)]
 
 
 def _cell_keys(cell: CellSummary) -> list[str]:
@@ -117,7 +122,7 @@ def _gain_column(objective: Objective, over: str) -> Column:
 
 
 def _merit_column(merit: Objective) -> Column:
-    return Column(words.merit_head(merit), lambda s: words.merit_cell(merit, s.best))
+    return Column(words.merit_head(merit), lambda s: words.merit_cell(merit, s.best), rank=3)
 
 
 def _or_dash(value: float | None, show: Callable[[float], str]) -> str:
@@ -151,9 +156,10 @@ def tabulate_scenarios(report: Report) -> list[Table]:
             describe.cost_head(best),
             lambda s: million_usd(best[s].best["cost_usd"]),
             any(cell.priced for cell in best),
+            rank=1,
         ),
-        Column("runner-up", lambda s: _next_in(decisions, s)[0]),
-        Column("it is", lambda s: _next_in(decisions, s)[1]),
+        Column("runner-up", lambda s: _next_in(decisions, s)[0], rank=2),
+        Column("it is", lambda s: _next_in(decisions, s)[1], rank=2),
     ]
     return tabulate("The best in each scenario", scenes, columns, len(keys) + 1)
 
@@ -189,10 +195,17 @@ def tabulate_regrets(report: Report) -> list[Table]:
 
     columns = [
         Column("decision", decisions.name),
-        *(Column(head, lambda d, s=s: show(decisions.regrets[d, s])) for s, head in heads.items()),
+        *(
+            Column(head, lambda d, s=s: show(decisions.regrets[d, s]), rank=2)
+            for s, head in heads.items()
+        ),
         Column("worst", lambda d: show(decisions.worst_regrets[d])),
         Column("weighted\nmean" if uneven else "mean", lambda d: show(decisions.mean_regrets[d])),
-        Column("best in", lambda d: f"{sum(decisions.order(s)[0] == d for s in range(n))} of {n}"),
+        Column(
+            "best in",
+            lambda d: f"{sum(decisions.order(s)[0] == d for s in range(n))} of {n}",
+            rank=1,
+        ),
     ]
     counts = "each counts by its weight" if uneven else "each counts the same"
     how = ""
@@ -216,7 +229,7 @@ def tabulate_factors(report: Report) -> list[Table]:
         return [_tabulate_scenes(each) for each in found if len(each.values) > 1]
     columns = [
         Column("decision", lambda f: f.subject),
-        Column("scenarios", lambda f: str(len(f.values))),
+        Column("scenarios", lambda f: str(len(f.values)), rank=1),
         Column("least", lambda f: ratio(min(f.values))),
         Column("median", _format_median),
         Column("most", lambda f: ratio(max(f.values))),
@@ -255,7 +268,7 @@ def tabulate_jobs(report: Report) -> list[Table]:
         *name_columns(heads, lambda item: _cell_values(item[0])),
         Column("job", lambda item: item[1]),
         Column("among\nothers", lambda item: seconds(item[2])),
-        Column("alone", lambda item: seconds(item[2] / item[3])),
+        Column("alone", lambda item: seconds(item[2] / item[3]), rank=1),
         Column("times as\nlong", lambda item: ratio(item[3])),
     ]
     title = "Each job among the others, and alone in its place"
@@ -354,21 +367,22 @@ def tabulate_dimensions(summary: CellSummary) -> list[Table]:
     wide = not summary.of_graph  # whose links are not as wide as the dimensions say
     columns = [
         Column("dimension", lambda d: summary.dims[d]),
-        Column("share", lambda d: percent(split[d] / split.sum()), wide),
+        Column("share", lambda d: percent(split[d] / split.sum()), wide, rank=1),
     ]
-    for head, row in compared:
+    for i, (head, row) in enumerate(compared):
         first, own = ("GB/s", "util.") if wide else ("util.", f"{head}\nutil.")
         columns += [
-            Column(f"{head}\n{first}", lambda d, r=row: gbps(r[BANDWIDTH.at(d)]), wide),
-            Column(own, lambda d, r=row: percent(r[UTILISATION.at(d)])),
-            Column("exposed", lambda d, r=row: seconds(r[EXPOSED.at(d)])),
+            Column(f"{head}\n{first}", lambda d, r=row: gbps(r[BANDWIDTH.at(d)]), wide, 2 * i),
+            Column(own, lambda d, r=row: percent(r[UTILISATION.at(d)]), rank=2 * i),
+            Column("exposed", lambda d, r=row: seconds(r[EXPOSED.at(d)]), rank=2 * i),
         ]
     (table,) = tabulate("Dimensions", range(len(summary.dims)), columns)
     if not any(row["waiting_s"] > 0 for _, row in compared):
         return [table]
     none = [""] * wide
     waits = [text for _, row in compared for text in (*none, "", seconds(row["waiting_s"]))]
-    return [Table(table.title, table.columns, [*table.rows, ("none, waiting", *none, *waits)])]
+    rows = [*table.rows, ("none, waiting", *none, *waits)]
+    return [Table(table.title, table.columns, rows, table.n_names, table.ranks)]
 
 
 def tabulate_critical_path(summary: CellSummary) -> list[Table]:
@@ -516,10 +530,15 @@ def _tabulate_trade_offs(summary: CellSummary, rows: pd.DataFrame, title: str) -
         ),
         Column("split, GB/s", lambda item: short_split(summary, item[0]), not summary.of_graph),
         *(
-            Column(head, lambda item, key=key: str(item[0][key]))
+            Column(head, lambda item, key=key: str(item[0][key]), rank=1)
             for head, key in zip(short_keys(summary.parameters), summary.parameters, strict=True)
         ),
-        Column("gap in time\nto the bound", lambda item: fine_percent(item[1]), gaps is not None),
+        Column(
+            "gap in time\nto the bound",
+            lambda item: fine_percent(item[1]),
+            gaps is not None,
+            rank=2,
+        ),
     ]
     own = rows.index if gaps is None else gaps  # no gaps, no column
     pairs = zip((row for _, row in rows.iterrows()), own, strict=True)

@@ -50,9 +50,10 @@ TOLERATED = Sentence("{range} on {dim}")
 
 # --- the effort of a study
 COMPLETE = Sentence("{complete:,} of {tried:,} trials complete")
-PLANNED = Sentence(" of at most {n:,} planned")
-BEGUN = Sentence(" and {n:,} of {cells:,} cells begun")
-UNFINISHED = Sentence("{planned}{begun} (the sweep was stopped or still runs)")
+SOME_COMPLETE = Sentence(" ({complete:,} complete)")
+BEGUN = Sentence(" in {n:,} of {cells:,} cells")
+UNFINISHED = Sentence("{tried} trials so far{complete}{begun}; the sweep was stopped or still runs")
+OF_PLANNED = Sentence("{tried:,} of at most {planned:,}")
 SEARCHED_BY = Sentence(", searched by {samplers}")
 STOPPED = Sentence(", {which} within {gap} of the bound")
 AND_STOPPED = Sentence("and stopped")
@@ -90,6 +91,7 @@ FIRST_OF = Sentence("with {scenario}, the first of {scenarios}")
 FACTORS = Sentence("{subject} against {reference}: {ratios}{over}")
 
 # --- remarks
+AS_GIVEN = Sentence("before the search, with the configuration as given: {warning}")
 IDLE = Sentence("{axis} made no difference: trials that differ in nothing else gave the same")
 NO_BASELINE = Sentence(
     "the baseline cannot be simulated{where}, so no gain is known there: {cause}"

@@ -1,4 +1,4 @@
-"""The loop of a sweep: ask, submit, collect, record, tell.
+"""The loop of a sweep: ask for trials, submit them, collect and record results, report them back.
 
 A study asks questions: the best split, the best network, one design for several workloads, the
 effect of changes. Searches answer each :class:`Question`, one after the other. A :class:`Search`
@@ -209,7 +209,7 @@ def run_sweep(
 
 
 def run_search(search: Search, driver: "SweepDriver") -> None:
-    """Run one search: ask for work, submit it, collect and record its results, tell them."""
+    """Run one search: ask for work, submit it, record its results and report them to the search."""
     in_flight = deque[list[InFlight]]()
     while True:
         lookahead = search.lookahead(driver.n_workers)

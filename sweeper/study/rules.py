@@ -66,6 +66,23 @@ def design_warnings(
     return found + tie_warnings(config, program) + provisioning_warnings(program)
 
 
+def answer_warnings(config: Config, program: Program, *, is_proven: bool) -> list[str]:
+    """Return the rules' warnings on a study's answer, whose program is ``program``.
+
+    No split is faster than one that ``is_proven``, whatever the provisioning of its dimensions.
+    """
+    found = unit_warnings(config, program, searched=False)
+    found += radix_warnings(config, program)
+    found += routing_warnings(config, program)
+    found += calibration_warnings(config, program)
+    found += memory_warnings(config, program)
+    found += describe_unmeasured(program)
+    found += fidelity_warnings(config, program, searched=False)
+    found += idle_setting_warnings(config, program, (), searched=False)
+    found += bucket_warnings(config, program) + tie_warnings(config, program)
+    return found if is_proven else found + provisioning_warnings(program)
+
+
 def merge_warnings(warnings: Iterable[list[str]]) -> list[str]:
     """Return the warnings of several cells, each once, with the number of its cells."""
     cells = list(warnings)

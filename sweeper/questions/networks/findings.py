@@ -1,5 +1,4 @@
-"""The findings about networks and plans: the proof, the next designs, and what would change the
-answer."""
+"""Findings about networks and plans: the proof, the next designs, and what changes the answer."""
 
 import math
 import re
@@ -156,8 +155,10 @@ def trade(study: StudyRecord) -> str:
 
 
 def ties(objective: Objective, ordered: Sequence[CellSummary]) -> str:
-    """Return how many of the simulated designs, the best one first, are as good as that one in
-    practice, and whether the model could tell; empty if none is."""
+    """Return the number of simulated designs within 1% of the best, and the model's certainty.
+
+    ``ordered`` begins with the best design. The text is empty if no other design is near.
+    """
     first, *others = ordered
     best = objective.value(first.best)
     near = [c for c in others if objective.gap(objective.value(c.best), best) <= NEAR]
@@ -169,13 +170,15 @@ def ties(objective: Objective, ordered: Sequence[CellSummary]) -> str:
         are="is" if len(near) == 1 else "are",
         apart=fine_percent(objective.gap(objective.value(near[0].best), best)),
     )
-    told = sentences.NOT_MEASURED() if sure is None else sentences.SURE(sure=sure)
-    return sentences.A_TIE(design=designs, sure=told)
+    certainty = sentences.NOT_MEASURED() if sure is None else sentences.SURE(sure=sure)
+    return sentences.A_TIE(design=designs, sure=certainty)
 
 
 def rival(proof: Proof, named: Mapping[str, str]) -> str:
-    """Return which design is next behind the design ``named``, and whether the model could tell;
-    empty where nobody looked."""
+    """Return the next design behind the design ``named``, and the model's certainty.
+
+    The text is empty if no next design was searched for.
+    """
     end = proof.rival
     if end is None:
         return ""
@@ -185,7 +188,7 @@ def rival(proof: Proof, named: Mapping[str, str]) -> str:
         return sentences.NONE_SIMULATED(nearest=_no_nearer(end))
     design = sentences.NEXT_DESIGN(
         which="next simulated" if end.is_open else "next",
-        name=name_change(end.by, named),
+        name=name_change(end.by, named, as_apposition=True),
         apart=fine_percent(max(end.factor - 1, 0.0)),
     )
     if end.is_open:
@@ -206,8 +209,10 @@ def _no_nearer(end: Rival) -> str:
 
 
 def moved(proof: Proof, named: Mapping[str, str]) -> tuple[str, str]:
-    """Return what would change the answer ``named``, first what may move least, and what then wins;
-    both empty where nothing was looked at."""
+    """Return the changes after which the answer ``named`` loses, and the winner.
+
+    The smallest change is first. Both texts are empty if no changes were examined.
+    """
     if not proof.changes:
         return "", ""
     ends = [
@@ -251,7 +256,7 @@ def _distance(end: End) -> float:
 
 
 def _format_factor(end: End) -> str:
-    """The factor up to which the answer holds, as what-ifs have it."""
+    """Format the factor up to which the answer holds, as names of what-ifs write it."""
     return f"x{end.factor:.4g}"
 
 
@@ -263,8 +268,10 @@ def format_lost_at(end: End) -> str:
 def tabulate_proof(
     study: StudyRecord, ordered: Sequence[CellSummary], show_mean: Callable[[float], str] | None
 ) -> list[Table]:
-    """Return the tables of a proof of the cells ``ordered``, the best one first; ``show_mean``
-    formats the measure of a portfolio."""
+    """Return the tables of a proof of the cells ``ordered``, the best one first.
+
+    ``show_mean`` formats the measure of a portfolio.
+    """
     proof, objective = study.proof, study.objectives[0]
     if proof is None or not ordered:
         return []
@@ -292,7 +299,7 @@ def _tabulate_front(ordered: Sequence[CellSummary], proof: Proof) -> list[Table]
         Column("design", lambda item: item[0]),
         Column("costs at most", lambda item: usd(item[1].cost)),
         Column("takes", lambda item: seconds(item[1].time)),
-        Column("none takes less than", lambda item: seconds(item[1].bound)),
+        Column("none takes less than", lambda item: seconds(item[1].bound), rank=1),
         Column("gap", lambda item: fine_percent(item[1].time / item[1].bound - 1)),
     ]
     steps = zip(map(label, cells), proof.front, strict=True)
@@ -356,7 +363,7 @@ def _tabulate_steps(
 
 
 def _tabulate_best(objective: Objective, ordered: Sequence[CellSummary]) -> list[Table]:
-    """The best designs, and why each but the first loses."""
+    """Return the best designs, and for all but the first the reason why they lose."""
     first, shown = ordered[0], ordered[:_SHOWN]
 
     def format_gap(cell: CellSummary) -> str:
@@ -373,7 +380,7 @@ def _tabulate_best(objective: Objective, ordered: Sequence[CellSummary]) -> list
         Column("why it loses", lambda item: why(item[1], first)),
         Column(objective.most, lambda item: objective.show(objective.value(item[1].best))),
         Column("behind", lambda item: format_gap(item[1])),
-        Column("time", lambda item: seconds(item[1].best["time_s"])),
+        Column("time", lambda item: seconds(item[1].best["time_s"]), rank=1),
         Column("cost", lambda item: cost(item[1])),
     ]
     pairs = zip(map(label, shown), shown, strict=True)
@@ -381,8 +388,7 @@ def _tabulate_best(objective: Objective, ordered: Sequence[CellSummary]) -> list
 
 
 def why(cell: CellSummary, first: CellSummary) -> str:
-    """Return what is worse than of the first design: the time, and where most of that goes; the
-    cost."""
+    """Return the disadvantages of a cell against the first one: time, and cost."""
     if cell is first:
         return "the best"
     own, best = cell.best, first.best
@@ -396,9 +402,11 @@ def why(cell: CellSummary, first: CellSummary) -> str:
 
 
 def _longest(own: pd.Series, best: pd.Series, n_dims: int) -> str:
-    """The part of the time that is longer by most: computation, what communication in a dimension
-    exposes, or waiting.  Critical paths are not compared: two that are as long may lead through
-    different parts of the same program."""
+    """Return the part of the time that grew most: computation, communication, or waiting.
+
+    Critical paths are not compared: two of equal length may lead through different parts of a
+    program.
+    """
     dims = {f"dimension {d}": EXPOSED.at(d) for d in range(n_dims)}
     if any(pd.isna(row.get(name)) for row in (own, best) for name in dims.values()):
         dims = {"exposed communication": "exposed_s"}

@@ -156,6 +156,7 @@ class KnownCells:
 
 
 def build_feasible_program(composed: ComposedConfig) -> Program | None:
+    """Build the program of a configuration; return None if it is infeasible."""
     try:
         return build_program(composed.config)
     except InfeasibleError:

@@ -1,4 +1,4 @@
-"""One network for several workloads: what each of them loses against a network of its own."""
+"""One network for several workloads: the loss of each workload against its own best network."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -34,21 +34,21 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class PortfolioSummary:
-    """The splits that all workloads of a portfolio were simulated at.
-
-    ``designs`` has a row for each, with a row of ``losses`` (P, N): seconds, or seconds times USD,
-    of each workload.  ``measured`` (P,) is what is minimised, and ``bound`` what no split beats.
-    ``tried`` has for each workload the designs of its rows, those of its own search first.
-    """
+    """The splits at which all workloads of a portfolio were simulated."""
 
     cells: Sequence[CellSummary]
     shared: SharedMeasure
+    #: Lower bound of the measure over all splits.
     bound: float | None
+    #: A row for each split.
     designs: pd.DataFrame
+    #: Losses (P, N) of each split in each workload, in s or s USD.
     losses: Floats
+    #: The minimised measure of each split (P,).
     measured: Floats
+    #: For each workload the designs of its rows, those of its own search first.
     tried: Sequence[pd.DataFrame]
-    noun: ClassVar[str] = "split"  # what there is one of for all
+    noun: ClassVar[str] = "split"  # the shared thing
     extra_columns: ClassVar[tuple[str, ...]] = ()  # of the table of workloads
 
     @property
@@ -114,14 +114,14 @@ class PortfolioSummary:
 
     @property
     def label(self) -> str:
-        """What tells a portfolio from the others of its study: nothing if it is the only one."""
+        """Name of the portfolio among those of its study; empty if it is the only one."""
         rest = {k: v for k, v in self.cells[0].cell.coordinates.items() if k != WORKLOAD}
         names = naming.short_keys(list(rest))
         return ", ".join(f"{n} {v}" for n, v in zip(names, rest.values(), strict=True))
 
     @property
     def measure(self) -> str:
-        """What is minimised, in words."""
+        """The minimised measure, in words."""
         return _NAMES[self.shared.weighing.measure.value]
 
     def show(self, value: float) -> str:
@@ -143,7 +143,7 @@ class PortfolioSummary:
         return ()
 
     def describe_builds(self) -> list[str]:
-        """Return what each workload does, where each has a plan of its own."""
+        """Return the result of each workload, if each has a separate plan."""
         return []
 
     def finding(self) -> str:
@@ -168,7 +168,6 @@ class PortfolioSummary:
 
     @property
     def _gain(self) -> str:
-        """What the workloads gain over the study's baseline, where it has one."""
         objective, pairs = self.shared.objective, zip(self.cells, self.best_rows(), strict=True)
         of_baseline = [(c.reference, c.gain(objective, row)) for c, row in pairs]
         names = [each.name for each, _ in of_baseline if each and each.is_common]
@@ -209,12 +208,12 @@ class PortfolioSummary:
 
         of_workloads = [
             Column("workload", lambda i: self.names[i]),
-            Column("weight", lambda i: words.percent(float(self.shared.weighing.share[i]))),
+            Column("weight", lambda i: words.percent(float(self.shared.weighing.share[i])), rank=2),
             Column("here", lambda i: show(i, float(here[i]))),
-            Column("alone", lambda i: show(i, float(alone[i]))),
+            Column("alone", lambda i: show(i, float(alone[i])), rank=1),
             Column("loss", lambda i: words.loss(here[i] / alone[i] - 1)),
             *(
-                Column(head, lambda i, place=place: self.extra_cells(i)[place])
+                Column(head, lambda i, place=place: self.extra_cells(i)[place], rank=3)
                 for place, head in enumerate(self.extra_columns)
             ),
         ]
@@ -224,6 +223,7 @@ class PortfolioSummary:
                 Column(
                     naming.narrow(name),
                     lambda network, i=i: words.loss(self.regrets[network[1], i]),
+                    rank=1,
                 )
                 for i, name in enumerate(self.names)
             ),
@@ -351,8 +351,7 @@ def _summarise_networks(
 
 
 def _rows(cell: CellSummary) -> pd.DataFrame:
-    """The designs of all complete rows of a cell, and their values: those of its own search
-    first."""
+    """Return the designs and values of a cell's complete rows, its own search's first."""
     columns = ["trial", *cell.design, cell.objective.column]
     own = pd.concat(list(cell.trials.complete(columns)))
     shared = cell.trials.rows.select([*columns, "state"], cell.shared)
@@ -381,7 +380,7 @@ class SplitPortfolioReport(Report):
 
 
 class SharedNetworksReport(NetworksReport):
-    """The report of one network for several workloads, each with a plan of its own."""
+    """The report of one network for several workloads, each with a separate plan."""
 
     portfolios: Sequence[PortfolioSummary]
 

@@ -114,10 +114,10 @@ def _build_designs(composed: ComposedConfig, name: str, part: StudyPart) -> Desi
 
 
 class PlansOnNetworks:
-    """Bounds and values of one workload's plans on each of N networks, in the objective's loss:
-    the best simulated one (``found``, of the cell ``best``), and a lower bound of the others.
+    """Bounds and values of one workload's plans on each of N networks, in the objective's loss.
 
-    A cell that an earlier search closed may be opened again.
+    ``found`` (N,) is the loss of the best simulated plan, in the cell ``best``. A cell that an
+    earlier search closed may be opened again.
     """
 
     def __init__(self, search: DesignSearch, n: int) -> None:
@@ -146,8 +146,10 @@ class PlansOnNetworks:
         return np.minimum(self.lower_bounds, self._stuck)
 
     def next_cell(self, network: int) -> int | None:
-        """Return the most promising cell on a network, or None if none can beat what was found
-        there. Waiting plans are bounded until none of them promises more."""
+        """Return the most promising cell on a network, or None if none can beat the best found.
+
+        Waiting plans are bounded until none of them is more promising.
+        """
         frontier = self.search.frontier
         while frontier.waiting_bounds[network] < min(self._least[network], self.found[network]):
             new = frontier.bound_next_plan()
@@ -159,7 +161,7 @@ class PlansOnNetworks:
         return int(own[np.argmin(frontier.bounds[own])])
 
     def bound_programs(self, cell: int) -> bool:
-        """Bound a cell by its program, and all that are alike; return whether that is new."""
+        """Bound all cells of a cell's program; return False if an earlier call did."""
         is_new = self.search.bound_programs(cell)
         if is_new:
             self._update_networks(self.search.designs.same_program_cells(cell))
@@ -204,9 +206,11 @@ class SharedSearch:
         self._steps = list[tuple[int, float, float]]()
 
     def steps(self) -> Steps:
-        """Search each workload alone, and then for all of them, with as many simulations of each
-        at most; settle the network of each one's own best design for all. The proof and the
-        portfolio's record are then the :attr:`result`."""
+        """Search for each workload separately, then for all of them; store the :attr:`result`.
+
+        The second search simulates at most as many plans of each workload as the first. The network
+        of each workload's best design is settled for all workloads.
+        """
         for search in self._searches:
             yield from search.steps()
             search.check_feasible()
@@ -252,8 +256,10 @@ class SharedSearch:
         return self._best / (1 + self._gap)
 
     def _bound_plans(self) -> tuple[Floats, NDArray[np.bool_]]:
-        """Return lower bounds of the workloads' plans on each network (N, K), and a mask of those
-        that the best found plan reaches, but for the gap."""
+        """Return lower bounds of the workloads' plans on each network (N, K), and which are tight.
+
+        A bound is tight if the best found plan reaches it, but for the gap.
+        """
         low = np.stack([known.lower_bounds for known in self._known], axis=-1)
         found = np.stack([known.found for known in self._known], axis=-1)
         return low, low >= found / (1 + self._gap)
@@ -279,9 +285,11 @@ class SharedSearch:
             yield from self._evaluate([(network, k) for k in doubtful], lambda *_: False)
 
     def _choose_workload(self, network: int, low: Floats, settled: NDArray[np.bool_]) -> int:
-        """Return the workload that decides most about a network: the measure grows most if its
-        best plan there is no better than what was found, or twice as bad as its bound where
-        nothing was."""
+        """Return the workload whose uncertainty raises a network's measure most.
+
+        Uncertainty is the distance from the bound to the best found plan, or, without one, to twice
+        the bound.
+        """
         grown = np.tile(low, (len(low), 1))
         found = np.array([known.found[network] for known in self._known])
         np.fill_diagonal(grown, np.where(np.isfinite(found), found, 2 * low))
@@ -296,8 +304,11 @@ class SharedSearch:
     def _evaluate(
         self, pairs: Sequence[tuple[int, int]], is_enough: Callable[[int, int, float], bool]
     ) -> Steps:
-        """Refine networks with one workload each: bound the program of the most promising cell,
-        or, where all are bounded, simulate it, unless its own bound is enough."""
+        """Refine networks with one workload each.
+
+        Bound the program of the most promising cell; if all programs are bounded, simulate the cell
+        unless its own bound is enough.
+        """
         cells, is_new = list[tuple[int, int, int]](), False
         for n, k in pairs:
             cell = self._known[k].next_cell(n)

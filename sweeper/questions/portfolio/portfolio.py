@@ -47,8 +47,7 @@ def build_weighing(config: Config) -> Weighing | None:
 def find_common_designs(
     tables: "Sequence[pd.DataFrame]", design: Sequence[str], objective: Objective
 ) -> "tuple[pd.DataFrame, np.ndarray]":
-    """Return the designs (P) that each of N cells has a complete row of, and the objective's
-    losses (P, N) there.
+    """Return the designs (P) that each of N cells has a complete row of, and their losses (P, N).
 
     ``tables`` have each cell's complete rows, and ``design`` names the columns that distinguish
     designs; of a cell's rows of one design the first counts.

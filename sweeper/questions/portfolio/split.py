@@ -130,8 +130,7 @@ class SplitPortfolioSearch(SamplerSearch):
 def _first_trials(
     one: CellPlan, own: Sequence[Incumbents], least: np.ndarray | None
 ) -> list[Trial]:
-    """Return splits to try first: each workload's own best, the one where the bound is least, and
-    those that do not depend on the workload."""
+    """Return the first splits: each workload's best, that of the least bound, and general ones."""
     found = [best.trial for best in own]
     if least is not None and one.space.split is not None:
         nearest = tuple(one.space.split.nearest(least).tolist())
@@ -143,7 +142,7 @@ def _first_trials(
 class SplitPortfolioQuestion(CellsQuestion):
     """The question of the best common split of several workloads.
 
-    Each workload is a cell of its own, the last axis of the grid, and is searched first.
+    Each workload is a separate cell, the last axis of the grid, and is searched first.
     """
 
     def __init__(self, grid: Grid, weighing: Weighing) -> None:

@@ -60,8 +60,10 @@ class Grid(CellSource):
         return math.prod(self._shape)
 
     def corners(self, most: int) -> list[int]:
-        """Return up to ``most`` cells in which each value of each axis occurs, with the first ones
-        of the other axes."""
+        """Return up to ``most`` cells in which each value of each axis occurs.
+
+        The other axes have their first values there.
+        """
         found = {0}
         for axis, n in enumerate(self._shape):
             stride = math.prod(self._shape[axis + 1 :])
@@ -79,8 +81,10 @@ class Grid(CellSource):
             raise DimsweepError(what, where="grid", hint=hint)
 
     def compose(self, number: int) -> tuple[dict[str, str], ComposedConfig]:
-        """Return a cell's coordinates, and its configuration: options of config groups as
-        overrides, and then the values of other keys."""
+        """Return a cell's coordinates and its configuration.
+
+        Options of config groups come first, then the values of other keys.
+        """
         if not self.axes:
             return {}, self.composed
         places = np.unravel_index(number, self._shape)
@@ -93,8 +97,10 @@ class Grid(CellSource):
         return label, compose([*self._kept, *options], values, may_sweep=True, state=state)
 
     def plan(self, number: int) -> PlannedCell | PrunedCell:
-        """Return the plan of a cell, or why it is infeasible; raises :class:`DimsweepError` if it
-        may not be left out, and for mistakes in it."""
+        """Return the plan of a cell, or why it is infeasible.
+
+        Raises :class:`DimsweepError` for mistakes, and if the cell may not be left out.
+        """
         coordinates, cell = self.compose(number)
         whole = self.composed
         varied = [*whole.config.grid, *cell.config.space.parameters]

@@ -105,8 +105,10 @@ def search_cell(cell: CellPlan, driver: SweepDriver) -> Generator[Search, None, 
 
 
 def recheck(cell: CellPlan, designs: list[Trial]) -> Iterator[SingleRound]:
-    """Simulate the best designs again, and in each further fidelity the best ones of the fidelity
-    before; trials are numbered on from the search's."""
+    """Simulate the best designs again, and at each further fidelity the best of the one before.
+
+    Trials are numbered on from the search's.
+    """
     first, sign = cell.budget, cell.objective[0].sign
     for fidelity, top in cell.config.recheck.rungs:
         again = {"fidelity": fidelity.value}
@@ -177,8 +179,7 @@ class CellsQuestion(AnswerQuestion):
 
 
 def known_rows(rows: Floats) -> list[Values]:
-    """Return values or slopes as samplers take them: a tuple for each row, without NaN; None for
-    an unknown row."""
+    """Return a tuple of values or slopes for each row, without NaN; None for an unknown row."""
     if not rows.shape[1]:
         return [None] * len(rows)
     known = ~np.isnan(rows)

@@ -1,1 +1,1 @@
-"""What-ifs: single changes of the best designs, and their effects."""
+"""Single changes of the best designs (what-ifs), and their effects."""

@@ -21,8 +21,7 @@ _COARSE = 0.1  # of a range without a step, to its neighbouring value
 
 @dataclass(frozen=True)
 class DesignToChange:
-    """A design to change: its ``config``, with its split and searched keys, and the ``space`` in
-    which it was found."""
+    """A design to change: its ``config`` with all its values, and the ``space`` it was found in."""
 
     config: Config
     space: Space
@@ -40,12 +39,12 @@ class DesignToChange:
 
     @property
     def has_bandwidths(self) -> bool:
-        """Whether the configuration gives the bandwidths of its dimensions."""
+        """True if the configuration gives the bandwidths of its dimensions."""
         return self.config.topology.shape is not None and self.config.topology.bandwidth is not None
 
     @property
     def is_measured(self) -> bool:
-        """Whether collectives take the measured times, whatever topology.bandwidth is."""
+        """True if collectives take the measured times, whatever topology.bandwidth is."""
         collective = self.config.collective
         return collective.measured is not None and collective.measured_bandwidth is None
 
@@ -71,8 +70,7 @@ def _bandwidths(design: DesignToChange) -> Iterator[tuple[str, Changes]]:
 
 
 def _rails(design: DesignToChange) -> Iterator[tuple[str, Changes]]:
-    """Take one of the NPUs' own adapters of a node down; the others carry its bytes, evenly: every
-    NPU is simulated with that share of the bandwidth."""
+    """Take one of a node's adapters down; the bandwidth of every NPU falls by its share."""
     if design.is_measured or not design.has_bandwidths:
         return
     collective, fabric = design.config.collective, design.config.network.fabric

@@ -83,8 +83,7 @@ def _key_prefixes(changes: Mapping[str, Any]) -> set[str]:
 def _resolve_change(
     config: Config, name: str, wanted: Any, before: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the keys that one change sets; ``before`` has those of earlier changes of
-    the design."""
+    """Return the keys that one change sets; ``before`` has the keys of earlier changes."""
     if isinstance(wanted, str) and "." not in name and is_group(name):
         return {name: _compose_option(name, wanted)}
     factor = _FACTOR.fullmatch(wanted.strip()) if isinstance(wanted, str) else None

@@ -44,13 +44,12 @@ class Design:
 
 @dataclass(frozen=True)
 class WhatIf:
-    """A design with one change: its ``name``, the keys that it sets, the row of the design that it
-    ``changes``, and its own ``row``, which may have failed."""
+    """A design with one change."""
 
     name: str
-    keys: Mapping[str, Any]
-    of: Design
-    row: pd.Series
+    keys: Mapping[str, Any]  # the changed keys and their values
+    of: Design  # the design before the change
+    row: pd.Series  # of the changed design, which may have failed
 
     @property
     def failed(self) -> bool:
@@ -58,12 +57,12 @@ class WhatIf:
 
     @property
     def error(self) -> str:
-        """Why it cannot be simulated, in a line."""
+        """First line of the error of a change that cannot be simulated."""
         return str(self.row["error"]).splitlines()[0]
 
     @property
     def need(self) -> str:
-        """The memory that it needs, and what there is, if that is why it cannot be."""
+        """The memory that the design needs, and the available memory; empty for other errors."""
         found = _NEED.search(self.error)
         if found is None:
             return ""
@@ -84,7 +83,7 @@ class WhatIf:
 
     @property
     def speed(self) -> float:
-        """How many times as fast it is in its :attr:`measure`; NaN if it failed."""
+        """Ratio of speeds after and before the change, in its :attr:`measure`; NaN if it failed."""
         ratio = self._ratio(self.measure)
         if ratio is None:
             return math.nan
@@ -92,18 +91,18 @@ class WhatIf:
 
     @property
     def cost(self) -> float:
-        """How many times as much it costs; NaN if that is not known."""
+        """Ratio of costs after and before the change; NaN if unknown."""
         ratio = self._ratio(COST)
         return math.nan if ratio is None else ratio
 
     @property
     def per_cost(self) -> float:
-        """How many times as fast it is for each USD; NaN if that is not known."""
+        """Ratio of speed per USD after and before the change; NaN if unknown."""
         return self.speed / self.cost
 
     @property
     def is_idle(self) -> bool:
-        """Whether it changes neither speed nor cost."""
+        """True if the change alters neither speed nor cost."""
         return not self.failed and _effect(self) == (0.0, 0.0)
 
     @property
@@ -126,8 +125,7 @@ class WhatIf:
 
 
 def list_changed_designs(summary: CellSummary) -> list[Design]:
-    """The designs of a cell that are changed: the best one, or a portfolio's one split for all, and
-    the user's own if there is one."""
+    """Return the changed designs of a cell: the answer, and the baseline if there is one."""
     best, reference = Design("best", summary.best), summary.reference
     if summary.for_all is not None:
         best = Design("shared", summary.for_all)
@@ -149,23 +147,22 @@ def list_changes(summary: CellSummary, design: Design) -> list[WhatIf]:
 
 
 def group_changes(summary: CellSummary) -> list[list[WhatIf]]:
-    """The changes of each design of a cell of which there are some: of the best one, and then of
-    the baseline, whose changes are listed once."""
+    """Return the changes of each design of a cell; a change of the baseline is listed once."""
     best, *others = (list_changes(summary, design) for design in list_changed_designs(summary))
     return [best, *filter(None, others)] if best else []
 
 
 def claim(changes: Sequence[WhatIf]) -> str:
     """Return what helps most, in a sentence."""
-    told = [each for each in changes if math.isfinite(each.speed)]
-    if not told:
+    simulated = [each for each in changes if math.isfinite(each.speed)]
+    if not simulated:
         return sentences.NONE_SIMULATES()
-    best = max(told, key=lambda each: each.speed)
+    best = max(simulated, key=lambda each: each.speed)
     if not best.speed > 1 + _SAME:
-        return sentences.NONE_HELPS(n=len(told), design=best.of.name)
+        return sentences.NONE_HELPS(n=len(simulated), design=best.of.name)
     cost = sentences.AT_TIMES_COST(factor=factor(best.cost)) if math.isfinite(best.cost) else ""
     return sentences.HELPS_MOST(
-        of=sentences.OF_CHANGES(n=len(told)) if len(told) > 1 else "",
+        of=sentences.OF_CHANGES(n=len(simulated)) if len(simulated) > 1 else "",
         change=best.name,
         design=best.of.name,
         factor=factor(best.speed),
@@ -202,11 +199,11 @@ def tabulate_cell(summary: CellSummary, title: str = "What if") -> list[Table]:
         columns += _columns_of_design(own, several=several, priced=priced)
     names = dict.fromkeys(each.name for own in of_designs for each in own)
     # A change that does not fit the memory says so in its row.
-    told = {e.name: e.error for own in of_designs for e in own if e.failed and not e.need}
-    columns_told = [Column("change", lambda item: item[0]), Column("why", lambda item: item[1])]
+    failed = {e.name: e.error for own in of_designs for e in own if e.failed and not e.need}
+    failed_columns = [Column("change", lambda item: item[0]), Column("why", lambda item: item[1])]
     return [
         *tabulate(f"{title}: {_FIXED}", names, columns),
-        *tabulate("What cannot be changed so", told.items(), columns_told, n_names=2),
+        *tabulate("What cannot be changed so", failed.items(), failed_columns, n_names=2),
     ]
 
 
@@ -295,16 +292,15 @@ def chart_changes(cells: Sequence[CellSummary]) -> tuple[str, RowChart] | None:
 
 
 def chart_designs(groups: list[list[WhatIf]]) -> tuple[str, RowChart]:
-    """Return bars for the best design, and for the baseline or else the throughput per USD, if
-    known."""
+    """Return bars for the best design, and for the baseline or else for speed per USD, if known."""
     # Changes that only fit the baseline follow those of the best design.
-    told = [each for own in groups for each in own if not each.failed and not each.is_idle]
-    names = list(dict.fromkeys(each.name for each in told))[:_MOST_CHANGES]
+    simulated = [each for own in groups for each in own if not each.failed and not each.is_idle]
+    names = list(dict.fromkeys(each.name for each in simulated))[:_MOST_CHANGES]
     series = []
     for name, own in zip(("the best design", "the baseline"), groups, strict=False):
         speeds = {each.name: each.speed for each in own}
         series.append((name, np.array([speeds.get(each, np.nan) for each in names])))
-    shown = told[: len(names)]
+    shown = simulated[: len(names)]
     if len(groups) == 1 and all(np.isfinite(each.per_cost) for each in shown):
         series[0] = ("throughput", series[0][1])
         series.append(("throughput per USD", np.array([each.per_cost for each in shown])))

@@ -45,8 +45,11 @@ class Reference:
         yield from DesignToChange(self.config, self.plan.space).changes()
 
     def trials(self) -> Iterator[Trial]:
-        """Yield a trial for each change that the study names, also if it changes nothing; of the
-        catalogue's changes the first one for each new design."""
+        """Yield a trial for each change that the study names, or the catalogue's new designs.
+
+        A named change is tried even if it changes nothing; of the catalogue's changes only the
+        first that leads to a design is tried.
+        """
         first = self.plan.budget + sum(top for _, top in self.plan.config.recheck.rungs)
         config, seen = self.config, set[Setting]()
         is_named = not isinstance(self.plan.config.what_if, str)
