@@ -24,8 +24,10 @@ _DISPENSABLE = {"cost of tokens", "energy of an iteration", "performance per wat
 
 
 def print_result(result: Result, title: str, console: Console, npu_price: float = 0.0) -> None:
-    """Print where the time of an iteration goes and what each dimension carries; ``npu_price``
-    (USD) is in the cost."""
+    """Print the parts of an iteration's time and the load of each dimension.
+
+    ``npu_price`` (USD) is the price of one NPU, which the cost includes.
+    """
     print_line(f"{title}, {_size(result)}", console)
     for table in tables_of(result, npu_price):
         console.print(plain_table(table))
@@ -98,8 +100,11 @@ def print_jobs(jobs: Mapping[str, JobTime], console: Console) -> None:
 
 
 def plain(result: Result) -> dict[str, Any]:
-    """What no row of a study has, in seconds: the critical path by what computes, and by what
-    communicates in each dimension, and what the ranks of each class do."""
+    """Return figures that no row of a study has, in seconds.
+
+    They are the critical path, by computation and by dimension of communication, and the account of
+    the ranks of each class.
+    """
     found: dict[str, Any] = {}
     if result.path_account is not None:
         found["path_by_compute_s"] = _seconds(result.path_account.compute)
@@ -133,7 +138,6 @@ def _size(result: Result) -> str:
 
 def _summary(result: Result, npu_price: float) -> Iterator[tuple[str, str, str]]:
     """Yield the parts of the time: names, amounts, and shares of the whole."""
-
     time = units.format_time(result.time_ps)
     share = "100.0%" if result.time_ps else ""
     yield "iteration", time, share
@@ -177,8 +181,7 @@ def _share(result: Result, picoseconds: float) -> str:
 
 
 def _bubble(result: Result) -> float | None:
-    """Return the mean time (ps) in which a rank of a pipeline waits for other stages; None without
-    a pipeline."""
+    """Return the mean time (ps) in which a rank waits for pipeline stages; None without stages."""
     classes = result.classes
     if "receive" not in result.exposed_by_collective or not classes:
         return None
@@ -220,7 +223,7 @@ def _list_rank_parts(result: Result) -> Iterator[tuple[str, float]]:
 
 
 def _name_last_rank(result: Result) -> str:
-    """Name the rank that finishes last, whose figures are shown; "" if all ranks are alike."""
+    """Name the rank that finishes last, whose figures are shown; "" if all ranks are equivalent."""
     if len(_distinct_classes(result)) == 1:
         return ""
     return f"rank {result.classes[result.last_class].first}, the last"
@@ -244,8 +247,10 @@ def _classes(result: Result, classes: Sequence[ClassAccount]) -> Table:
 
 
 def _distinct_classes(result: Result) -> list[ClassAccount]:
-    """The classes, those with the same account as one: first those through which most of the
-    critical path leads, or those that finish last."""
+    """Return the classes with different accounts; those of the critical path are first.
+
+    Without a critical path the classes that finish last are first.
+    """
     ends = result.run.measures.end[0].tolist()
     alike: dict[tuple[int | None, ...], ClassAccount] = {}
     for end, cls in sorted(zip(ends, result.classes, strict=True), key=lambda each: -each[0]):
@@ -287,8 +292,10 @@ def _dimensions(result: Result) -> Table:
 
 
 def _critical_path(result: Result, path: Path, per_bandwidth: np.ndarray) -> Table:
-    """What the critical path does in each dimension, and what a little more bandwidth there is
-    worth; what 1,000 USD are worth only where they buy little of what there is, a tenth at most."""
+    """Return the critical path in each dimension, and the value of a little more bandwidth.
+
+    The value of 1,000 USD is shown only if they buy at most a tenth of the bandwidth.
+    """
     names = ["critical path", "transfer", "latency", "endpoint", "next GB/s\nsaves"]
     per_usd, prices = result.per_usd or {}, result.program.prices
     priced = not np.isnan([*per_usd.values()]).all()  # whole parts have no price of a GB/s
@@ -328,8 +335,7 @@ LINKS_SHOWN = 5
 
 
 def traffic_tables(result: Result) -> Iterator[Table]:
-    """How long messages take, where packets wait, and which links are paused because of whom; only
-    what there is."""
+    """Yield tables of completion times, waiting packets and paused links, if any."""
     traffic = result.traffic
     if traffic is None:
         return
@@ -378,8 +384,7 @@ def _longest_queues(result: Result, ports: Sequence[PortAccount]) -> Table:
 def _paused_links(
     result: Result, ports: Sequence[PortAccount], roots: Mapping[int, Counter[int]]
 ) -> Table:
-    """Who had to wait for whom: a link is paused since packets wait, in the end at the root of the
-    tree of pauses; the most frequent root is named."""
+    """Return the paused links, with the most frequent root of each link's tree of pauses."""
     paused = sorted(roots, key=lambda link: -ports[link].paused)
     rows = []
     for link in paused[:LINKS_SHOWN]:

@@ -34,7 +34,7 @@ class _Billed(Overrides):
 @click.option("--csv", "as_csv", is_flag=True, help="Print a line for each part as CSV.")
 @hydra_options
 def bill_command(overrides: Sequence[str], as_json: bool, as_csv: bool, asked: Asked) -> int:
-    """Print what a network is bought as, and what that costs and draws.
+    """Print a network's bill of materials, with prices and watts.
 
     A list of whole parts (cost=h100_2024_08) counts switches, adapters, transceivers and cables of
     the network, each with the date, the level of evidence (V read in its source, N noted by others,
@@ -43,12 +43,12 @@ def bill_command(overrides: Sequence[str], as_json: bool, as_csv: bool, asked: A
 
     \b
     Usual keys:
-      nodes=N                                how many machines there are
+      nodes=N                                the number of machines
       cost=NAME                              the list of prices; `dimsweep list cost` shows them
       topology.shape, topology.bandwidth     the network, such as Switch(8)_Switch(256)
-      network.file=FILE                      a graph in its place
+      network.file=FILE                      a graph instead
       cost.parts.NAME.price.value='9 kUSD'   another price of a part
-      cost.power.pue=1.2                     what a data centre draws for a watt of its machines
+      cost.power.pue=1.2                     watts of the data centre for a watt of its machines
 
     \b
     Examples:
@@ -61,7 +61,7 @@ def bill_command(overrides: Sequence[str], as_json: bool, as_csv: bool, asked: A
     if as_json and as_csv:
         raise click.UsageError("--json and --csv each print something else; give one")
     overrides = asked.with_places(overrides)
-    if not asked.tell(overrides, may_sweep=True):
+    if not asked.print_configuration(overrides, may_sweep=True):
         from rich.console import Console
 
         from dimsweep.sweeper.study.rules import machine_warnings
@@ -92,7 +92,7 @@ def _bill(overrides: Sequence[str]) -> "tuple[Bill, str, ComposedConfig]":
         if not cost.parts and not cost.tiers:
             what = f"cost={composed.choices.get('cost')} has no prices"
             hint = "cost=NAME with some, which `dimsweep list cost` shows"
-            raise DimsweepError(what, where="cost", hint=hint)
+            raise DimsweepError(what, where="cost", hint=hint, code="missing")
         if not cost.parts and instead == "generator":
             raise _by_tier(composed)
         cluster = build_cluster(composed.config)
@@ -107,7 +107,7 @@ def _bill(overrides: Sequence[str]) -> "tuple[Bill, str, ComposedConfig]":
 
 
 def _by_tier(composed: "ComposedConfig") -> "DimsweepError":
-    """The error to raise where prices are of tiers, and the links of a graph are of none."""
+    """Return the error for prices of tiers if the links of a graph have no tier."""
     from dimsweep.engine import DimsweepError
     from dimsweep.sweeper.config.sources import read_values
     from dimsweep.sweeper.places import list_groups
@@ -118,12 +118,12 @@ def _by_tier(composed: "ComposedConfig") -> "DimsweepError":
         f" network.{composed.config.network.links_key} is of a tier",
         where="cost",
         hint=f"a list of whole parts: {', '.join(f'cost={name}' for name in sorted(lists))}",
+        code="mismatch",
     )
 
 
 def _sources(composed: "ComposedConfig") -> dict[str, str]:
-    """Who says the prices of a table by tier: the documents of its preset, but of what is set
-    beside it."""
+    """Return the source of each price of a tier, except of prices that the user sets."""
     from dimsweep.sweeper.config.sources import read_figures, walk_numbers
 
     name, cost = composed.choices.get("cost"), composed.config.text["cost"]
@@ -132,8 +132,8 @@ def _sources(composed: "ComposedConfig") -> dict[str, str]:
         if now.get(figure.key) != figure.value:
             continue
         if (document := figure.source) is not None:
-            told = f"{document.date} {document.evidence}: {document.document}"
-            found[figure.key.removeprefix("tiers.")] = told
+            source = f"{document.date} {document.evidence}: {document.document}"
+            found[figure.key.removeprefix("tiers.")] = source
     return found
 
 
@@ -156,14 +156,14 @@ def _print(name: str, bill: "Bill", sources: dict[str, str]) -> None:
 
 
 def _print_json(bill: "Bill", sources: dict[str, str]) -> None:
-    """Sums are null where something is missing."""
+    """Print the bill as JSON; sums are null if a price is missing."""
     import json
 
     from dimsweep.sweeper.report.bill import rows
 
-    told: dict[str, Any] = {"cost_usd": bill.cost, "power_w": bill.power, "pue": bill.pue}
-    told |= {"missing": [*bill.missing], "items": rows(bill, sources)[: len(bill.items)]}
-    print(json.dumps(told, indent=1))
+    content: dict[str, Any] = {"cost_usd": bill.cost, "power_w": bill.power, "pue": bill.pue}
+    content |= {"missing": [*bill.missing], "items": rows(bill, sources)[: len(bill.items)]}
+    print(json.dumps(content, indent=1))
 
 
 def _print_csv(bill: "Bill", sources: dict[str, str]) -> None:

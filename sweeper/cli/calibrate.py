@@ -35,11 +35,13 @@ def calibrate_command(arguments: Sequence[str], name: str, force: bool) -> int:
     if not paths:
         raise click.UsageError("nothing to calibrate with: name a file of measurements")
     if len({path.resolve() for path in paths}) < len(paths):
-        raise DimsweepError("a file of measurements is named twice, and would count twice")
+        raise DimsweepError(
+            "a file of measurements is named twice, and would count twice", code="duplicate"
+        )
     file = find_cluster_file(name)
     if file.exists() and not force:
         hint = f"--force replaces it, --name {name}_2 keeps both"
-        raise DimsweepError("it is there already", where=str(file), hint=hint)
+        raise DimsweepError("the file exists", where=str(file), hint=hint, code="conflict")
     _calibrate(paths, overrides, file)
     return 0
 
@@ -61,7 +63,10 @@ def _calibrate(paths: Sequence[Path], overrides: Sequence[str], file: Path) -> N
     composed = compose(overrides)
     if composed.choices.get("cluster", "none") == "none":
         raise DimsweepError(
-            "which machine is it?", where="cluster", hint="such as cluster=dgx_h100, or the nearest"
+            "no machine is named",
+            where="cluster",
+            hint="give a machine such as cluster=dgx_h100, or the most similar one",
+            code="missing",
         )
     config = composed.config
     found = [each for path in paths for each in read_observations(path, overrides, config)]
@@ -94,7 +99,12 @@ def measure_command(file: Path) -> int:
     from dimsweep.sweeper.output import write_file
 
     if file.is_dir():
-        raise DimsweepError("this is a folder", where=str(file), hint="name the script's file")
+        raise DimsweepError(
+            "a folder, not a file",
+            where=str(file),
+            hint="name the script's file",
+            code="inaccessible",
+        )
     script = Path(__file__).parents[1] / "calibrate" / "measuring.py"
     write_file(file, "the script", script.read_bytes())
     click.echo(f"{file}: run it where the GPU is, python {file} FOLDER; it needs PyTorch only")

@@ -87,15 +87,19 @@ def _presets(pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
 def _describe_sources(
     pairs: Sequence[tuple[str, str]], text: Mapping[str, Any] | None
 ) -> Iterator[str]:
-    """Each preset's numbers below the documents that they are from.  ``text`` is the configuration
-    that they went into, where one was made: of what it says otherwise no document knows."""
+    """Describe the source documents of each preset's numbers.
+
+    ``text`` is the composed configuration, if any: values that it overrides are left out.
+    """
     from dimsweep.engine import DimsweepError
     from dimsweep.sweeper.config.sources import GROUPS, read_figures, walk_numbers
 
     if not any(group in GROUPS for group, _ in pairs):
         where = ", ".join("/".join(pair) for pair in pairs)
         hint = f"presets of {', '.join(GROUPS)} do, and a cluster of such"
-        raise DimsweepError("its numbers do not say where they are from", where=where, hint=hint)
+        raise DimsweepError(
+            "the sources of its numbers are unknown", where=where, hint=hint, code="missing"
+        )
     for group, name in pairs:
         figures = read_figures(group, name) if group in GROUPS else []
         if text is not None and figures:
@@ -140,7 +144,7 @@ class _Group(click.ParamType[str]):
         if value in groups:
             return value
         problem = f"there is no configuration group {value!r}"
-        raise DimsweepError(problem, hint=suggest_names(value, groups))
+        raise DimsweepError(problem, hint=suggest_names(value, groups), code="unknown-name")
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -207,11 +211,18 @@ def new_command(name: str, question: str) -> int:
     from dimsweep.sweeper.places import installed_folder
 
     if not re.fullmatch(r"\w[\w.+-]*", name):
-        raise DimsweepError(f"{name!r} cannot name a file", hint="letters, digits, _ and -")
+        raise DimsweepError(
+            f"{name!r} cannot name a file", hint="letters, digits, _ and -", code="invalid"
+        )
     name = name.removesuffix(".yaml")
     file = Path("studies") / f"{name}.yaml"
     if file.exists():
-        raise DimsweepError("there is such a study already", where=str(file), hint="another name")
+        raise DimsweepError(
+            "a study of this name exists",
+            where=str(file),
+            hint="choose another name",
+            code="conflict",
+        )
     text = (installed_folder("studies") / "new" / f"{question}.yaml").read_text(encoding="utf-8")
     file.parent.mkdir(exist_ok=True)
     write_file(file, "the study", text.replace("NAME", name).encode())

@@ -16,7 +16,7 @@ _EXTRAS = {"torch": "search=gp", "s3fs": "results=s3://...", "polars": "Study.to
 
 @click.command("doctor")
 def doctor_command() -> int:
-    """Tell versions, cores, memory, disk and what is compiled.
+    """Print versions, cores, memory, disk space and the state of compiled code.
 
     The exit code is 1 if something is wrong that would end a sweep; a line says what, and what to
     do.
@@ -138,6 +138,8 @@ def _names(plugin: str) -> Iterator[str]:
             named = tomllib.loads(text)["project"]["entry-points"][PLUGINS]
         except (KeyError, TypeError, ValueError):
             hint = f'[project.entry-points."{PLUGINS}"] names its plug-ins'
-            raise DimsweepError("it names no plug-ins", where=str(project), hint=hint) from None
+            raise DimsweepError(
+                "no plug-ins are named", where=str(project), hint=hint, code="missing"
+            ) from None
         sys.path[:0] = [str(folder), str(folder / "src")]
         yield from named.values()

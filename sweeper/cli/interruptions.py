@@ -1,4 +1,4 @@
-"""What interruptions and checkpoints make of a job's time, for the terminal and for programs."""
+"""The effect of interruptions and checkpoints on a job's time, as text and as data."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -14,8 +14,10 @@ from dimsweep.sweeper.terminal import make_table, print_line
 
 
 def print_interruptions(result: Result, console: Console) -> None:
-    """Print how often the job is interrupted, where its time goes then, and what it does while
-    something is down; nothing where it is not known."""
+    """Print the rate of interruptions, the lost time, and the time while a device is down.
+
+    Prints nothing if the failure rates are unknown.
+    """
     renewal, reliability = result.renewal, result.program.cluster.reliability
     if renewal is None or reliability is None:
         return
@@ -101,12 +103,12 @@ def _outages(outages: Sequence[Outage]) -> Iterator[tuple[str, ...]]:
 
 def _outage(outage: Outage) -> tuple[str, ...]:
     slower = sorted(1 / speed - 1 for speed in outage.speeds)
-    told = [f"{each:+.2%}" for each in (slower[0], slower[-1])]
+    changes = [f"{each:+.2%}" for each in (slower[0], slower[-1])]
     return (
         outage.what,
         f"{outage.count:,}",
         fine_percent(outage.time),
-        " to ".join(dict.fromkeys(told)),
+        " to ".join(dict.fromkeys(changes)),
         f"{len(slower)} of them",
     )
 

@@ -13,8 +13,8 @@ from dimsweep.sweeper.offers import load_target
 class Commands(click.Group):
     """A group that lists its commands in the order in which they were added.
 
-    Further ones are those of installed plug-ins (:data:`sweeper.cli.registered.COMMANDS`), by the
-    ``path`` of this group, such as ``trace``.
+    Commands of installed plug-ins follow (:data:`sweeper.cli.registered.COMMANDS`), by the ``path``
+    of this group, such as ``trace``.
     """
 
     path = ""
@@ -26,8 +26,10 @@ class Commands(click.Group):
         return super().get_command(ctx, cmd_name) or self._of_plugins().get(cmd_name)
 
     def add_lazily(self, room: str, *places: str) -> None:
-        """Add the commands at ``places`` in ``room``: "sql" is ``sql_command`` in sql.py, and
-        "results.diff" is ``diff_command`` in results.py."""
+        """Add the commands at ``places`` in ``room``.
+
+        "sql" is ``sql_command`` in sql.py, and "results.diff" is ``diff_command`` in results.py.
+        """
         for place in places:
             module, _, name = place.rpartition(".")
             function = f"{name.replace('-', '_')}_command"

@@ -1,4 +1,4 @@
-"""The command line: one line for each command, and how a user's errors are told."""
+"""The command line: one line for each command, and the printing of errors."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ from dimsweep.sweeper.offers import find_offers
 )
 @click.version_option(package_name="dimsweep", message="%(prog)s %(version)s")
 def dimsweep() -> None:
-    """How should a training cluster's network be provisioned, and how sure are we?
+    """Design a training cluster's network, with proof and measured certainty.
 
     KEY=VALUE arguments are Hydra overrides. Every key that `dimsweep show` prints can be set:
 
@@ -79,8 +79,11 @@ DEFECT = 70  # the exit code of a defect of ours: EX_SOFTWARE of sysexits.h
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code.  A user's error is told without a traceback, and a
-    defect of ours with one and with what to report."""
+    """Run one command; return the exit code.
+
+    A user's error is printed without a traceback. A defect of dimsweep is printed with a traceback
+    and with what to report.
+    """
     screen = sys.stdout
     try:
         code = _run(arguments)
@@ -96,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _leave_pipe() -> int:
-    """Drop what is not printed yet; returns what a shell reports of a process that SIGPIPE ends."""
+    """Drop unprinted output; return the exit code of a process that SIGPIPE ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # a notebook's or a test's has no descriptor

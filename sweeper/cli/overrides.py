@@ -36,7 +36,7 @@ class Overrides(click.ParamType[str]):
         raise click.UsageError(self.unknown(value), ctx)
 
     def unknown(self, word: str) -> str:
-        """Return what is wrong with a word that means nothing."""
+        """Return the problem of a word that is no option, file or override."""
         from dimsweep.sweeper.config.explain import suggest_override
 
         return f"{word!r} is no study and sets no key; did you mean {suggest_override(word)}?"
@@ -71,7 +71,7 @@ _INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked of Hydra: where it is to search, too, and what it is to tell."""
+    """Hydra's options of a command: where to search for files, and what to print."""
 
     multirun: bool
     config_dir: tuple[str, ...]
@@ -88,11 +88,11 @@ class Asked:
             return list(overrides)
         return [f"hydra.searchpath=[{','.join(map(quote, self.config_dir))}]", *overrides]
 
-    def tell(self, overrides: Sequence[str], *, may_sweep: bool) -> bool:
-        """Print what is asked of the configuration under ``overrides``; whether anything is."""
+    def print_configuration(self, overrides: Sequence[str], *, may_sweep: bool) -> bool:
+        """Print the parts of the configuration that options ask for; return whether any do."""
         if self.cfg is None and (self.package is not None or self.resolve):
             word = "--resolve" if self.package is None else "--package"
-            raise click.UsageError(f"{word} says what --cfg prints; add --cfg job")
+            raise click.UsageError(f"{word} needs --cfg; add --cfg job")
         if self.cfg is not None and self.info is not None:
             raise click.UsageError("--cfg and --info each print something else; give one")
         if self.cfg is not None:
@@ -118,18 +118,21 @@ class Asked:
         try:
             part = whole if package is None else OmegaConf.select(whole, package)
             if part is None:
-                raise DimsweepError("the configuration has no such package", where=str(package))
+                raise DimsweepError(
+                    "the configuration has no such package", where=str(package), code="unknown-key"
+                )
             if not isinstance(part, Container):
                 return f"{part}\n"
             text = OmegaConf.to_yaml(part, resolve=self.resolve)
         except OmegaConfBaseException as error:
-            raise DimsweepError(str(error).partition("\n")[0], where="--cfg") from error
+            raise DimsweepError(
+                str(error).partition("\n")[0], where="--cfg", code="invalid"
+            ) from error
         return text if package is None else f"# @package {package}\n{text}"
 
 
 def hydra_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command Hydra's options; it is called with what they say as ``asked``."""
-
+    """Give a command Hydra's options; it receives them as ``asked``."""
     names = [field.name for field in fields(Asked)]
 
     @functools.wraps(command)

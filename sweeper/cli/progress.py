@@ -1,4 +1,4 @@
-"""What a sweep is doing: a live bar on a terminal, and a line a minute elsewhere."""
+"""The progress of a sweep: a live bar on a terminal, and a line a minute elsewhere."""
 
 import time
 from collections import deque
@@ -32,8 +32,11 @@ def progress_bar(plan: StudyPlan, console: Console) -> "Iterator[Watch]":
 
 
 class Watch:
-    """Looks at a sweep's progress: trials, trials/s, how busy the workers are, failures by cause,
-    what was not simulated again, the best value and its gap to the bound, the time left."""
+    """Shows a sweep's progress.
+
+    It has trials, trials/s, use of the workers, failures by cause, reused trials, the best value
+    with its gap to the bound, and the time left.
+    """
 
     def __init__(self, plan: StudyPlan, bar: Progress, console: Console) -> None:
         self._plan, self._bar, self._console = plan, bar, console
@@ -44,7 +47,7 @@ class Watch:
         self._recent: deque[tuple[float, int]] = deque()  # when how many trials had ended
 
     def update(self, progress: loop.Progress) -> None:
-        """Show the progress, or tell it if the last line is a minute old."""
+        """Show the progress, or print a line if the last one is a minute old."""
         now = time.monotonic()
         self._remember(progress.done, now)
         if self._console.is_terminal:

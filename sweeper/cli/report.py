@@ -79,7 +79,7 @@ def report_command(
 
 
 def _folder(overrides: Sequence[str]) -> "Place":
-    """Where the results are.  They may outlive what the configuration needs, such as a plug-in."""
+    """Return the folder of results, even if the configuration no longer composes."""
     from dimsweep.engine import DimsweepError
     from dimsweep.sweeper.cli.overrides import is_override
     from dimsweep.sweeper.config.compose import compose
@@ -89,9 +89,9 @@ def _folder(overrides: Sequence[str]) -> "Place":
 
     if folders := [word for word in overrides if not is_override(word) or Path(word).is_dir()]:
         if others := [word for word in overrides if word != folders[0]]:
-            what = f"{folders[0]!r} is the folder of a study's results, and more is given"
+            what = f"{folders[0]!r} is a folder of results, so nothing else may be given"
             hint = "give it alone; `dimsweep compare` shows the best of several"
-            raise DimsweepError(what, where=others[0], hint=hint)
+            raise DimsweepError(what, where=others[0], hint=hint, code="conflict")
         return find_results_folder(folders[0])
     try:
         composed = compose(overrides, may_sweep=True)
@@ -114,10 +114,10 @@ def report_study(
     section: str | None = None,
     before: str = "",
 ) -> None:
-    """Print a study's answer, all of its report (``full``) or one ``section``, and write its page
-    and a picture of the answer.
+    """Print a study's answer, or more of its report, and write its page and a picture.
 
-    ``before`` was printed before; it takes a part of the screen.
+    ``full`` prints the whole report, ``section`` one section. ``before`` was printed already; it
+    takes a part of the screen.
     """
     from dimsweep.sweeper.draw.canvas import kind_of
     from dimsweep.sweeper.draw.page import write_report

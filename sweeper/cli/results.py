@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 @click.command("compare")
 @click.argument("studies", nargs=-1, required=True, metavar="RESULTS/STUDY...")
 def compare_command(studies: Sequence[str]) -> int:
-    """Show the best of several studies beside one another.
+    """Show the best of several studies in one table.
 
     There is a row for the best trial of each cell: its split in GB/s, the objectives, the gap to
     the proven bound, what it gains over the study's baseline or its equal split, and how many times
@@ -67,7 +67,7 @@ def compare_command(studies: Sequence[str]) -> int:
 @click.argument("first", metavar="RESULTS/A")
 @click.argument("second", metavar="RESULTS/B")
 def diff_command(first: str, second: str) -> int:
-    """Tell what two studies do not have in common.
+    """Compare two studies: configuration, rows and best values.
 
     It shows the keys of the configuration that differ, what wrote the rows (versions, packages,
     machine), how many rows only one of them has, the columns in which rows with the same key

@@ -61,7 +61,7 @@ def simulate_command(overrides: Sequence[str], as_json: bool, full: bool, asked:
     if asked.multirun:
         raise click.UsageError("--multirun: `dimsweep sweep` simulates several; here is one")
     overrides = asked.with_places(overrides)
-    if not asked.tell(overrides, may_sweep=False):
+    if not asked.print_configuration(overrides, may_sweep=False):
         simulate(overrides, Console(stderr=as_json), as_json=as_json, full=full)
     return 0
 
@@ -199,8 +199,7 @@ def _write_files(result: "Result", config: "Config", title: str, console: "Conso
 
 
 def _check_outputs(config: "Config") -> None:
-    """Raise :class:`DimsweepError` for a picture that this fidelity knows nothing of, or for a name
-    that is no picture's."""
+    """Raise :class:`DimsweepError` for a picture of another fidelity or with an unknown ending."""
     from dimsweep.sweeper.simulation.simulate import not_known
 
     known_by = {  # what a key shows, and the fidelities that know it

@@ -55,12 +55,16 @@ def sql_command(query: str, studies: Sequence[str], as_csv: bool) -> int:
         try:
             asked = connection.execute(query)
             if not asked.description:
-                raise DimsweepError("it asks for nothing", where="query", hint="begin with SELECT")
+                raise DimsweepError(
+                    "the query is empty", where="query", hint="begin with SELECT", code="missing"
+                )
             columns = [str(column[0]) for column in asked.description]
             (_print_csv if as_csv else _print_table)(columns, _answers(asked))
         except duckdb.Error as error:
-            told = str(error).splitlines()[0]
-            raise DimsweepError(told, where="query", hint=_tables(folders)) from error
+            problem = str(error).splitlines()[0]
+            raise DimsweepError(
+                problem, where="query", hint=_tables(folders), code="bad-syntax"
+            ) from error
     return 0
 
 
@@ -98,8 +102,7 @@ def _answers(asked: "duckdb.DuckDBPyConnection") -> Iterator[tuple[Any, ...]]:
 
 
 def _check(query: str) -> None:
-    """Raise :class:`DimsweepError` for several queries, of which DuckDB would answer the last; what
-    is no SQL it tells later, when it knows the tables."""
+    """Raise :class:`DimsweepError` for several queries, of which DuckDB would answer the last."""
     import duckdb
 
     from dimsweep.engine import DimsweepError
@@ -109,12 +112,19 @@ def _check(query: str) -> None:
     except duckdb.Error:
         return
     except TypeError as error:  # of bytes that are no UTF-8 the system makes half letters
-        raise DimsweepError("it is no text", where="query") from error
+        raise DimsweepError("the query is not a text", where="query", code="bad-syntax") from error
     if not statements:
-        raise DimsweepError("it asks for nothing", where="query", hint="begin with SELECT")
+        raise DimsweepError(
+            "the query is empty", where="query", hint="begin with SELECT", code="missing"
+        )
     if len(statements) > 1:
         what = f"{len(statements)} queries, of which one would be answered"
-        raise DimsweepError(what, where="query", hint="ask one at a time, or join them with UNION")
+        raise DimsweepError(
+            what,
+            where="query",
+            hint="ask one at a time, or join them with UNION",
+            code="unsupported",
+        )
 
 
 def _tables(folders: Sequence[object]) -> str:

@@ -61,7 +61,7 @@ def sweep_command(overrides: Sequence[str], retry_failed: bool, full: bool, aske
     from dimsweep.sweeper.config.compose import compose
 
     overrides = asked.with_places(overrides)
-    if asked.tell(overrides, may_sweep=True):
+    if asked.print_configuration(overrides, may_sweep=True):
         return 0
     composed = compose(overrides, may_sweep=True)
     return sweep_study(composed, Console(), retry_failed=retry_failed, full=full)
@@ -115,6 +115,7 @@ def sweep_study(
             raise DimsweepError(
                 f"{error.problem}; {len(ledger.index)} rows are safe in {plan.folder}",
                 hint="the same command continues, once there is a cluster",
+                code="inaccessible",
             ) from error
     new = len(ledger.index) - before - progress.borrowed
     seconds = time.monotonic() - started
@@ -125,7 +126,7 @@ def sweep_study(
 
 
 def _introduce(plan: "StudyPlan", console: "Console") -> None:
-    """Tell what is odd about the designs, and what is not obvious about the search."""
+    """Print warnings about the designs, and notes on the search."""
     from dimsweep.sweeper.report.remarks import merged
     from dimsweep.sweeper.search import explain_choice
     from dimsweep.sweeper.terminal import print_line, print_warnings
@@ -151,12 +152,15 @@ def _report(plan: "StudyPlan", console: "Console", summary: str, *, full: bool) 
             f"the report cannot be written: {error.strerror or error}; all rows are safe",
             where=str(plan.folder),
             hint="dimsweep report, with the same study or name, writes it later",
+            code="inaccessible",
         ) from error
 
 
 def _summary(plan: "StudyPlan", progress: "Progress", new: int, before: int, seconds: float) -> str:
-    """Count the rows of this run: ``new`` ones, of which the searches' trials are those that the
-    report counts, and those known ``before``."""
+    """Count the ``new`` rows of this run and the rows known ``before``.
+
+    The report counts only the searches' trials among them.
+    """
     from dimsweep.sweeper.terminal import format_count
 
     beside = {"shared trial": progress.extra["portfolio"]}
@@ -189,11 +193,11 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], None]]:
-    """Within it SIGTERM is a KeyboardInterrupt, as SIGINT is: a scheduler's stop loses nothing.
+    """Treat SIGTERM as KeyboardInterrupt, like SIGINT, so that a scheduler's stop loses nothing.
 
-    What it yields is to be called now and then, and raises the KeyboardInterrupt of a signal whose
-    own was lost: Python drops what is raised while it finalises an object, such as Ray's handles.
-    That it was dropped is not told, since it has been heard.
+    Yields a function to call periodically. It raises a KeyboardInterrupt that Python dropped:
+    exceptions are lost while an object, such as Ray's handles, is finalised. The dropped one is not
+    printed.
     """
     came = False
 
@@ -206,15 +210,15 @@ def interruptible() -> Iterator[Callable[[], None]]:
         if came:
             raise KeyboardInterrupt
 
-    def tell(dropped: "sys.UnraisableHookArgs") -> None:
+    def report_dropped(dropped: "sys.UnraisableHookArgs") -> None:
         if dropped.exc_type is not KeyboardInterrupt:
-            tell_before(dropped)
+            previous_hook(dropped)
 
     before = {number: signal.signal(number, interrupt) for number in _SIGNALS}
-    tell_before, sys.unraisablehook = sys.unraisablehook, tell
+    previous_hook, sys.unraisablehook = sys.unraisablehook, report_dropped
     try:
         yield check
     finally:
-        sys.unraisablehook = tell_before
+        sys.unraisablehook = previous_hook
         for number, handler in before.items():
             signal.signal(number, handler)

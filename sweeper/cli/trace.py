@@ -78,8 +78,10 @@ def write_repaired(
     repairs, is left out, and the report says so.
     """
     if any(file.resolve().parent == folder.resolve() for file in traces.files):
-        what = "the repaired traces would overwrite the ones given"
-        raise DimsweepError(what, where=str(folder), hint="give --repair another folder")
+        what = "the repaired traces would overwrite the given ones"
+        raise DimsweepError(
+            what, where=str(folder), hint="give --repair another folder", code="conflict"
+        )
     lines = [f"{f.where}: {f.what}: {f.repair or f'not repaired; {f.fix}'}" for f in findings]
     left_out = 0
     with accessing(folder, "the repaired traces cannot be written"):
@@ -199,7 +201,9 @@ def show_command(
 
         if not 0 <= rank < len(traces.files):
             ranks = f"the traces are of ranks 0 to {len(traces.files) - 1:,}"
-            raise DimsweepError(f"there is no rank {rank}; {ranks}", where="--rank")
+            raise DimsweepError(
+                f"unknown rank {rank}; {ranks}", where="--rank", code="out-of-range"
+            )
         file = traces.files[rank]
         kind = kind_of(picture, "--picture")
         write_file(picture, "the picture", draw_trace(read_trace(file), file.name, kind))
@@ -228,7 +232,7 @@ def write_command(target: str, overrides: Sequence[str], keys: str) -> int:
 
     TARGET is a prefix, for a file TARGET.<rank>.et for each rank; or it ends in .et, for one file
     of a workload whose ranks are all alike. A simulation of the traces takes as long as one of the
-    workload itself. --keys notes what the job was asked for, which `dimsweep trace learn` needs.
+    workload itself. --keys notes the job's parameters, which `dimsweep trace learn` needs.
 
     \b
     Examples:
@@ -297,7 +301,7 @@ def convert(
         return write_workload(target, [*layers, *overrides])
     if overrides:
         what = "only layers (a .txt file) need a configuration; traces take no KEY=VALUE"
-        raise DimsweepError(what, where=overrides[0])
+        raise DimsweepError(what, where=overrides[0], code="conflict")
     traces = find_traces(source)
     files = _targets(traces, target, to)
     compress = to == "gzip" or target.endswith(".gz")
@@ -308,9 +312,9 @@ def convert(
         contents = converted.traces
         said = _describe_converted(converted, kineto) + _write_groups(converted.groups, target)
     elif kineto:
-        what = "this is no PyTorch execution trace, so no profile goes with it"
+        what = "not a PyTorch execution trace, so --kineto does not apply"
         hint = "SOURCE is what ExecutionTraceObserver recorded of the same run as the profile"
-        raise DimsweepError(what, where=source, hint=hint)
+        raise DimsweepError(what, where=source, hint=hint, code="mismatch")
     else:
         contents = read_traces(traces.files)
     for file, content in zip(files, contents, strict=True):
@@ -325,7 +329,7 @@ def _targets(traces: Traces, target: str, to: str | None) -> list[Path]:
     if traces.alone:
         if to is not None and is_json != (to == "json"):
             what = f"--to {to} needs a target that ends in .{_ENDINGS[to]}"
-            raise DimsweepError(what, where=target)
+            raise DimsweepError(what, where=target, code="mismatch")
         files = [Path(target)]
     else:
         files = [
@@ -333,7 +337,9 @@ def _targets(traces: Traces, target: str, to: str | None) -> list[Path]:
         ]
     for file, old in zip(files, traces.files, strict=True):
         if file.resolve() == old.resolve():
-            raise DimsweepError("it would overwrite the trace it is made from", where=str(file))
+            raise DimsweepError(
+                "this would overwrite the source trace", where=str(file), code="conflict"
+            )
     return files
 
 

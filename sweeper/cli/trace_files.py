@@ -35,13 +35,15 @@ class Traces:
     groups: Path | None
 
     def group_ranks(self) -> dict[str, tuple[int, ...]]:
-        """Return the ranks of each communicator group.  Raises :class:`DimsweepError` for a bad
-        file."""
+        """Return the ranks of each communicator group.
+
+        Raises :class:`DimsweepError` for a bad file.
+        """
         return read_groups(self.groups, MOST_RANKS)
 
 
 def find_traces(source: str, groups: str | None = None) -> Traces:
-    """The traces that ``source`` names; groups are beside them (``PREFIX.groups.json``) or given.
+    """Return the traces that ``source`` names, with ``groups`` or ``PREFIX.groups.json``.
 
     Raises :class:`DimsweepError` if there are none, several jobs, or if a rank's is missing.
     """
@@ -54,13 +56,16 @@ def find_traces(source: str, groups: str | None = None) -> Traces:
         jobs = {key: ranks for key, ranks in jobs.items() if key[0] == path.name}
     if not jobs:
         raise DimsweepError(
-            "there is no trace here" if path.is_dir() else "there is no such trace",
+            "no trace in this folder" if path.is_dir() else "no such trace",
             where=source,
             hint="a file, a folder with traces, or the PREFIX of PREFIX.<rank>.et",
+            code="missing",
         )
     if len(jobs) > 1:
         names = ", ".join(str(folder / f"{prefix}.<rank>.{form}") for prefix, form in jobs)
-        raise DimsweepError(f"several jobs are here: {names}", where=source, hint="name one")
+        raise DimsweepError(
+            f"the folder has several jobs: {names}", where=source, hint="name one", code="conflict"
+        )
     ((prefix, form), ranks) = next(iter(jobs.items()))
     missing = next((rank for rank in range(max(ranks)) if rank not in ranks), None)
     if missing is not None:
@@ -68,18 +73,21 @@ def find_traces(source: str, groups: str | None = None) -> Traces:
             f"the trace of rank {missing} is missing; there are {len(ranks)}, up to rank "
             f"{max(ranks)}",
             where=str(folder / f"{prefix}.{missing}.{form}"),
+            code="missing",
         )
     files = [ranks[rank] for rank in range(len(ranks))]
     return Traces(prefix, files, False, _groups(groups, folder / prefix))
 
 
 def job_names(folder: Path) -> list[str]:
-    """Return the prefixes of the jobs in a folder.  Raises :class:`DimsweepError` if there are
-    none."""
+    """Return the prefixes of the jobs in a folder.
+
+    Raises :class:`DimsweepError` if there are none.
+    """
     names = list(dict.fromkeys(prefix for prefix, form in _jobs(folder) if form == "et"))
     if not names:
         hint = "a folder with traces, PREFIX.<rank>.et"
-        raise DimsweepError("there is no trace here", where=str(folder), hint=hint)
+        raise DimsweepError("no trace in this folder", where=str(folder), hint=hint, code="missing")
     return names
 
 
@@ -112,7 +120,11 @@ def write_keys(prefix: str, config: Config, names: Sequence[str]) -> Path:
     for name in names:
         value = config.value(name)
         if not isinstance(value, (int, float)) or isinstance(value, bool):
-            raise DimsweepError(f"{value!r} is no number, which traces are learnt by", where=name)
+            raise DimsweepError(
+                f"{value!r} is not a number; traces are learnt from numbers",
+                where=name,
+                code="wrong-type",
+            )
         keys[name.rpartition(".")[2]] = value
     return write_file(f"{prefix}.keys.json", "the keys", (json.dumps(keys) + "\n").encode())
 
@@ -151,8 +163,12 @@ def parse_keys(words: Sequence[str]) -> Mapping[str, float]:
         except ValueError:
             number = math.nan
         if not equals or not math.isfinite(number):
-            raise DimsweepError(f"{word!r} is no KEY=NUMBER", hint="such as layers=48")
+            raise DimsweepError(
+                f"{word!r} is not of the form KEY=NUMBER",
+                hint="such as layers=48",
+                code="bad-syntax",
+            )
         if name in keys:
-            raise DimsweepError("it is given twice", where=name)
+            raise DimsweepError("given twice", where=name, code="duplicate")
         keys[name] = number
     return keys

@@ -124,12 +124,13 @@ def study_name(composed: ComposedConfig) -> str:
             where="study",
             hint="give study=NAME (`dimsweep list study` shows them), or name=NAME for a sweep "
             "without a study's file",
+            code="missing",
         )
     if not re.fullmatch(r"[\w][\w.+-]*", name) or len(name) > _MAX_NAME_LENGTH:
         what = f"{name!r} cannot name a folder"
         most = f"up to {_MAX_NAME_LENGTH} letters, digits, _, ., + and -"
         hint = f"name=NAME, with {most}, a letter first"
-        raise DimsweepError(what, where="name", hint=hint)
+        raise DimsweepError(what, where="name", hint=hint, code="invalid")
     return name
 
 

@@ -103,7 +103,7 @@ def _file(path: str) -> Path | None:
 
 
 def _print(result: Cycles, reading: float, simulating: float) -> None:
-    """What ASTRA-sim prints of every rank, then ours."""
+    """Print the lines that ASTRA-sim prints of every rank, then those of dimsweep."""
     lines = []
     for rank, (cycles, exposed) in enumerate(zip(result.cycles, result.exposed, strict=True)):
         lines.append(

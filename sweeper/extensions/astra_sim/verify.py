@@ -61,7 +61,7 @@ class _Nothing(_Read):
 
 
 class _Result(_Read):
-    """What is read of a ``result.json``."""
+    """The parts of a ``result.json`` that are compared."""
 
     backend: str = ""
     npus: int = Field(ge=1, le=1 << 24)
@@ -200,7 +200,7 @@ def command(folders: Sequence[Path], fold: bool, as_json: bool) -> int:
 
 
 def _compare(case: Case, fold: bool) -> tuple[list[str], bool]:
-    """What differs from the recorded run, and whether ours was compiled."""
+    """Return the differences from the recorded run, and whether the compiled kernel ran."""
     try:
         ours = run_case(case, folded=fold)
     except DimsweepError as error:
@@ -209,7 +209,7 @@ def _compare(case: Case, fold: bool) -> tuple[list[str], bool]:
 
 
 def _point(case: Case, name: str, faults: list[str]) -> Point:
-    """A recorded run as a point: the cycles of its last rank, where all agree."""
+    """Return a recorded run as a point: the cycles of its last rank, if all ranks agree."""
     source = VERIFICATION.source
     if faults:
         ranks = format_count(len(case.expected()[0]), "rank")
@@ -251,14 +251,14 @@ def _if_there(file: Path) -> Path | None:
 
 
 def _archive(case: Case) -> Path | None:
-    """The tar file that has a case's traces, if one has: several cases may have the same."""
+    """Return the tar file with a case's traces, if any; several cases may share it."""
     named = case.result.get("workload_tar")
     return (case.folder / str(named).split()[0]).resolve() if named else None
 
 
 @contextmanager
 def unpacked(case: Case) -> Iterator[Path | None]:
-    """The folder with the traces of a case that keeps them in a tar file."""
+    """Yield the folder with the traces of a case; None unless a tar file holds them."""
     if archive := _archive(case):
         with _unpacked(archive) as folder:
             yield folder

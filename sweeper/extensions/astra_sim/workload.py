@@ -18,9 +18,12 @@ from dimsweep.sweeper.places import find_file
 
 
 class AstraSim(Workload):
-    """ASTRA-sim's own inputs, on the network.yml of ``topology.file``: ``traces`` is PREFIX of
-    PREFIX.<rank>.et, or one .et file for all ranks; ``system`` its system.json, ``memory`` its
-    memory.json, ``groups`` its comm_group.json.  The rest are options of its command line."""
+    """ASTRA-sim's input files, on the network.yml of ``topology.file``.
+
+    ``traces`` is the PREFIX of PREFIX.<rank>.et, or one .et file for all ranks; ``system`` is
+    system.json, ``memory`` memory.json, ``groups`` comm_group.json. The rest are options of its
+    command line.
+    """
 
     traces: FileName
     system: FileName
@@ -41,9 +44,9 @@ class AstraSim(Workload):
     def program(
         self, cluster: Cluster, *, fidelity: Fidelity, fold: bool, network: str | None
     ) -> Program:
-        """The program of these inputs on ``network``, the name of a network.yml.
+        """Return the program of these inputs on ``network``, the name of a network.yml.
 
-        Bandwidths and latencies are the cluster's; nothing else of dimsweep's own model applies.
+        Bandwidths and latencies are the cluster's; nothing else of dimsweep's model applies.
         """
         if network is None:
             raise DimsweepError(

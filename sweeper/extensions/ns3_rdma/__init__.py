@@ -1,4 +1,4 @@
-"""ns-3's RDMA model: its recorded runs beside the packet kernel's."""
+"""Recorded runs of ns-3's RDMA model, compared with the packet kernel."""
 
 from dimsweep.sweeper.extensions.verify import Verification
 

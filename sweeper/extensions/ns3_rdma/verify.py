@@ -89,7 +89,7 @@ class _Out(_Checked):
 
 
 class _Line(_Checked):
-    """What is read of a line of cases."""
+    """The fields of a line of cases."""
 
     id: str
     build: Build
@@ -197,9 +197,10 @@ class Case:
 
 
 def read_cases(folder: Path) -> Iterator[Case]:
-    """The cases of every file cases_*.jsonl in ``folder``.
+    """Yield the cases of every file cases_*.jsonl in ``folder``.
 
-    Raises :class:`DimsweepError` naming file, line and key for what is no recorded run."""
+    Raises :class:`DimsweepError` naming file, line and key of an invalid record.
+    """
     for name in _SHARED:
         if not (folder / name).exists():
             hint = f"a folder with {', '.join(_SHARED)} and {_CASES}, as tests/golden/roce"
@@ -268,15 +269,15 @@ class Compared:
         difference = abs(mean / expected - 1)
         self.worst = max(self.worst, difference)
         close = difference <= _CLOSE and (run.pauses > 0) == (out["pfc_pauses"] > 0)
-        told = f"{fault} (mean completion time {difference:.2%} off)"
-        self.faults += [f"{case.name}: {told}"] if fault and not close else []
+        difference_text = f"{fault} (mean completion time {difference:.2%} off)"
+        self.faults += [f"{case.name}: {difference_text}"] if fault and not close else []
         source = VERIFICATION.source
         if fault and not close:
             find_recorded = (
                 f"{out['pfc_pauses']} pauses, a mean completion time of {expected:,.0f} ns"
             )
             self.points.append(
-                Shape(case.name, find_recorded, told, False, source, basis="recorded")
+                Shape(case.name, find_recorded, difference_text, False, source, basis="recorded")
             )
         else:
             allowed = within_share(_CLOSE) if fault else within_amount(0)
@@ -320,7 +321,7 @@ def _report(compared: dict[tuple[str, str], Compared], console: Console) -> int:
 
 
 def _fault(out: dict[str, Any], run: PacketRun) -> str:
-    """What differs first from the recorded run, or nothing."""
+    """Return the first difference from the recorded run, or ""."""
     for i, (ours, expected) in enumerate(
         zip(run.completion_times.tolist(), out["fct_ns"], strict=True)
     ):

@@ -40,16 +40,16 @@ def command(
     MODEL is .npz, .safetensors, .pt (a PyTorch state dict) or .onnx. Neurons or channels that need
     one another come to one worker, and what is not worth its traffic is pruned (RePurpose). All
     methods are compared; the one of workload.method is written. --samples is an npz file with
-    inputs and labels to tell the accuracy by, and calibration inputs to weigh errors with.
+    inputs and labels to measure the accuracy, and calibration inputs to weigh errors with.
     Workers are Jetson Nanos (npu=jetson_nano) on Gigabit Ethernet (topology=edge_switch) unless the
     overrides name others.
 
     \b
     Usual keys:
-      topology=NAME topology.shape=...       the workers' network, in the place of --workers
-      workload.penalty.traffic=NUMBER        how much traffic is to be avoided (3)
-      workload.penalty.weights=NUMBER        how many weights are (0)
-      workload.speed=[1,1,2,2]               unlike workers: relative speeds
+      topology=NAME topology.shape=...       the workers' network, instead of --workers
+      workload.penalty.traffic=NUMBER        weight of traffic (3)
+      workload.penalty.weights=NUMBER        weight of the number of weights (0)
+      workload.speed=[1,1,2,2]               relative speeds of unequal workers
       workload.input=[1,8,8]                 the shape of a sample, where the model does not say it
       workload.batch=N                       samples served together (32)
       fidelity=message                       simulate every message on every link

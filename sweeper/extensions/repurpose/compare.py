@@ -16,28 +16,26 @@ from dimsweep.sweeper.report.colours import BLUE, GREEN, GREY, ORANGE
 
 # What all traffic is worth: from hardly anything to more than the maps of all layers.
 PENALTIES = tuple(float(penalty) for penalty in np.geomspace(0.3, 20, 13).round(2))
-_PIPELINE = 8  # requests by which throughput is told
+_PIPELINE = 8  # requests that measure the throughput
 
 
 @dataclass(frozen=True)
 class Served:
-    """A method at a penalty: ``accuracy`` (none without samples), ``kept`` share of the weights,
-    ``traffic`` (bytes) and ``operations`` a sample, ``latency`` (s) of a batch, ``throughput``
-    (samples/s)."""
+    """A method at a penalty, with its costs and accuracy."""
 
     method: str
     penalty: float
-    accuracy: float | None
-    kept: float
-    traffic: float
-    operations: int
-    latency: float
-    throughput: float
+    accuracy: float | None  # None without samples
+    kept: float  # share of the weights
+    traffic: float  # bytes a sample
+    operations: int  # a sample
+    latency: float  # s, of a batch
+    throughput: float  # samples/s
     restructured: Restructured
 
 
 def serve(config: Config, cluster: Cluster, samples: Samples | None, method: str) -> Served:
-    """One method at the configuration's penalties."""
+    """Evaluate one method at the configuration's penalties."""
     workload = config.workload
     assert isinstance(workload, Repurposed)
     workload = Repurposed.from_plain({**workload.plain(), "method": method})
@@ -75,7 +73,7 @@ def along(config: Config, cluster: Cluster, samples: Samples) -> Iterator[Served
 
 
 def at_equal_accuracy(points: Sequence[Served], least: float) -> dict[str, Served]:
-    """Of each method the point with the least traffic whose accuracy is ``least`` or more."""
+    """Return each method's point of least traffic with an accuracy of ``least`` or more."""
     best: dict[str, Served] = {}
     for point in points:
         enough = point.accuracy is not None and point.accuracy >= least
@@ -94,8 +92,10 @@ _STYLES = {
 
 
 def draw_front(points: Sequence[Served], title: str, kind: str) -> bytes:
-    """A picture of a ``kind`` of all points: accuracy over the latency of a batch, and over the
-    traffic a sample."""
+    """Draw accuracy over the latency of a batch and over the traffic of a sample.
+
+    ``kind`` is the picture's format.
+    """
     with frame(title, 4.2) as figure:
         left, right = figure.subplots(1, 2, sharey=True)
         for method, style in _STYLES.items():

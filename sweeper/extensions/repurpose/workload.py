@@ -63,14 +63,14 @@ class Repurposed(Workload):
         return "fp32"
 
     def network(self) -> TrainedNetwork:
-        """The trained network.  Raises :class:`DimsweepError` for a file that holds none."""
+        """Return the trained network; raise :class:`DimsweepError` for a file without one."""
         with naming_place("workload.model"):
             return read_network(
                 find_file(self.model), input_shape=self.input, activation=self.activation
             )
 
     def restructured(self, cluster: Cluster) -> Restructured:
-        """The network as its workers hold it."""
+        """Return the network as its workers hold it."""
         network, samples = self.network(), self.labelled()  # files before the table of all pairs
         with naming_key("workload"):
             workers = workers_on(cluster.topology, self.speed)
@@ -86,14 +86,14 @@ class Repurposed(Workload):
             )
 
     def labelled(self) -> Samples | None:
-        """The samples, if there are any.  Raises :class:`DimsweepError` for a file without."""
+        """Return the samples, if any; raise :class:`DimsweepError` for a file without samples."""
         if self.samples is None:
             return None
         with naming_place("workload.samples"):
             return read_samples(find_file(self.samples))
 
     def serve(self, restructured: Restructured, cluster: Cluster) -> dimsweep.engine.Workload:
-        """What ``cluster`` runs of a network that is restructured for it."""
+        """Return the workload of ``cluster`` that serves the restructured network."""
         with naming_key("workload"):
             return inference(
                 restructured,

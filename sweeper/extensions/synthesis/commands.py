@@ -35,17 +35,20 @@ from dimsweep.sweeper.terminal import format_count, print_warnings
 
 
 def read_job(source: str, keys: Mapping[str, float] | None = None) -> Job:
-    """A job from its traces and its keys, those beside the traces unless given.
+    """Return a job from its traces and its keys (default: the file next to the traces).
 
-    Raises :class:`DimsweepError` for what is wrong in them.
+    Raises :class:`DimsweepError` for invalid traces or keys.
     """
     workload, sizes = read_workload(source)
     return Job.from_workload(workload, sizes, read_keys(source) if keys is None else keys, source)
 
 
 def read_workload(source: str) -> tuple[Workload, tuple[int, ...]]:
-    """The workload of the traces of all ranks, and the sizes of its dimensions: those that traces
-    of ours note, else one dimension of all ranks.  Raises :class:`DimsweepError` for others."""
+    """Return the workload of the traces of all ranks, and the sizes of its dimensions.
+
+    Sizes are those that dimsweep's traces note, else one dimension of all ranks. Raises
+    :class:`DimsweepError` for other traces.
+    """
     traces = find_traces(source)
     if traces.alone:
         raise DimsweepError("a job has a trace of each of its ranks", where=source)
@@ -55,7 +58,7 @@ def read_workload(source: str) -> tuple[Workload, tuple[int, ...]]:
 
 
 def any_cluster(sizes: tuple[int, ...]) -> Cluster:
-    """A cluster of these sizes: traces hold bytes, durations and groups, whatever the network."""
+    """Return a cluster of these sizes; traces hold bytes, durations and groups for any network."""
     shape = "_".join(f"Switch({n})" for n in sizes)
     n = len(sizes)
     return Cluster(Topology.build(shape, bandwidth=[1e9] * n, latency=[0] * n))
@@ -102,7 +105,7 @@ def _of(prefix: str, given: Mapping[str, Keys] | None, file: Path | None) -> Key
 
 
 def _prefixes(source: str) -> list[str]:
-    """The jobs of a folder, or the one that a file belongs to, as a shell's pattern gives it."""
+    """Return the jobs of a folder, or the job that a file belongs to."""
     folder = Path(source)
     if folder.is_dir():
         return [str(folder / name) for name in job_names(folder)]

@@ -1,4 +1,4 @@
-"""Ultra Ethernet's public simulator: its recorded runs beside the packet kernel's."""
+"""Recorded runs of Ultra Ethernet's public simulator, compared with the packet kernel."""
 
 from dimsweep.sweeper.extensions.verify import Verification
 

@@ -44,7 +44,7 @@ _Whole = Annotated[int, Field(ge=1, le=1 << 16)]
 
 
 class _Line(BaseModel):
-    """What is read of a line of runs."""
+    """The fields of a line of runs."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 
@@ -76,22 +76,22 @@ class _Arguments(BaseModel):
 
 @dataclass(frozen=True)
 class Recorded:
-    """A run: what it was, when its first and its last flow ended (us), packets that were sent
-    again, CPU seconds; and the experiment, or why it is ``left_out``."""
+    """A recorded run, and the experiment that repeats it."""
 
     name: str
-    first: float
-    last: float
-    resent: int
-    cpu: float
+    first: float  # end of the first flow, us
+    last: float  # end of the last flow, us
+    resent: int  # retransmitted packets
+    cpu: float  # CPU seconds
     experiment: Experiment | None
-    left_out: str = ""
+    left_out: str = ""  # the reason why there is no experiment
 
 
 def read_runs(folder: Path) -> Iterator[Recorded]:
-    """The runs of ``runs.jsonl`` in ``folder``, whose matrices and topologies lie beside it.
+    """Yield the runs of ``runs.jsonl`` in ``folder``, with its matrices and topologies.
 
-    Raises :class:`DimsweepError` naming file, line and key for what is no recorded run."""
+    Raises :class:`DimsweepError` naming file, line and key of an invalid record.
+    """
     file = folder / _RUNS
     if not file.exists():
         hint = f"a folder with {_RUNS} and what it names, as tests/golden/uet"
@@ -110,32 +110,32 @@ def read_runs(folder: Path) -> Iterator[Recorded]:
 
 
 def _experiment(folder: Path, line: _Line, where: str) -> Experiment | str:
-    """What the run simulates, or why that cannot be simulated here."""
+    """Return the experiment that repeats a run, or the reason why it is not modelled."""
     arguments = _by_name(line.arguments)
     if strange := sorted(arguments.keys() - _Arguments.model_fields.keys()):
         return f"the argument -{strange[0]} is not simulated"
-    told = validated(_Arguments, arguments, f"{where}: arguments")
-    if told.receiver_cc_only == told.sender_cc_only:
+    given = validated(_Arguments, arguments, f"{where}: arguments")
+    if given.receiver_cc_only == given.sender_cc_only:
         return "neither NSCC nor RCCC alone"
-    if told.failed and told.topo:
+    if given.failed and given.topo:
         return "links that fail in a network of two levels"
     n, flows = _matrix(folder / line.matrix)
-    if told.conn_reuse:
+    if given.conn_reuse:
         flows = _joined(flows)
     if len({flow[:2] for flow in flows}) < len(flows):
         return "messages of one connection that do not end with full packets at once"
-    tree = Tree.build(n, told.failed) if told.topo is None else _tree(folder / told.topo)
+    tree = Tree.build(n, given.failed) if given.topo is None else _tree(folder / given.topo)
     if tree.hosts != n:
         raise DimsweepError(f"{n} nodes, and {tree.hosts} of the topology", where=where)
     if (packets := sum(flow[2] for flow in flows) // _MSS) > _MOST_PACKETS:
         raise DimsweepError(f"{packets:,} packets, more than {_MOST_PACKETS:,}", where=where)
     options = Options(
-        told.load_balancing_algo,
-        told.paths,
-        told.q,
-        told.cwnd,
-        told.sack_threshold,
-        told.receiver_cc_only,
+        given.load_balancing_algo,
+        given.paths,
+        given.q,
+        given.cwnd,
+        given.sack_threshold,
+        given.receiver_cc_only,
     )
     return Experiment(tree, flows, options)
 
@@ -247,8 +247,10 @@ def _compared(run: Recorded) -> Compared:
 
 
 def compare(folder: Path, *, as_json: bool) -> int:
-    """Simulate the recorded runs, and print both; the exit code is 1 if some last completion is
-    farther off than chance explains."""
+    """Simulate the recorded runs, and print both.
+
+    The exit code is 1 if the last completion of a run is farther off than chance explains.
+    """
     console = create_console(as_json)
     compared, left_out, compiled = list[Compared](), list[str](), set[bool]()
     with showing_progress("simulating recorded runs", console):

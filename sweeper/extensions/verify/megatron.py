@@ -69,9 +69,9 @@ CASES = (
 def find() -> Findings:
     """Compare eight published batch times of Megatron-LM on 8 to 512 A100.
 
-    They are those of Korthikanti et al., "Reducing activation recomputation in large transformer
-    models" (MLSys 2023). The activations of the fullest GPU are shown beside the paper's formula,
-    and its state is its weights, gradients and optimizer; it takes minutes.
+    They are from Korthikanti et al., "Reducing activation recomputation in large transformer
+    models" (MLSys 2023). The activations of the fullest GPU are compared with the paper's formula,
+    and its state is its weights, gradients and optimizer. It takes minutes.
     """
     times, memories = list[Value](), list[Value]()
     for case in CASES:

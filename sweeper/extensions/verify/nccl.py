@@ -103,12 +103,12 @@ class Row:
 
     @property
     def is_of_fitted_machine(self) -> bool:
-        """Whether constants were fitted to collectives of this machine."""
+        """True if constants were fitted to collectives of this machine."""
         return self.source.startswith(_SOURCE) and self.gpu in _FITTED and self.nodes == 1
 
     @property
     def is_large(self) -> bool:
-        """Whether it has 16 MiB or more."""
+        """True if it has 16 MiB or more."""
         return self.n_bytes >= _LARGE
 
 

@@ -234,9 +234,9 @@ def build_generator(
 ) -> Generator:
     """Return the generator of a network by the source's name.
 
-    The default ``radix`` is that of the largest switch at the scale.  A dragonfly is the smallest
-    balanced one with enough NPUs.  The source's path lengths of Rail-only, but not its counts, are
-    those of a network in which each uplink of a leaf leads to a separate spine (``spread``).
+    The default ``radix`` is that of the largest switch at the scale. A dragonfly is the smallest
+    balanced one with enough NPUs. The source's path lengths of Rail-only, but not its counts, are
+    from a network in which each uplink of a leaf leads to a separate spine (``spread``).
     """
     port = float(row.get("port_gbps") or (200 if topology.startswith("HPN") else 400))
     kind = topology.split(" (")[0]

@@ -128,7 +128,7 @@ class Value:
 
     @property
     def holds(self) -> bool:
-        """Whether the value is within its tolerance, or has none."""
+        """True if the value is within its tolerance, or has none."""
         return self.tolerance is None or self.tolerance.holds(self.published, self.ours)
 
     @property
@@ -154,7 +154,7 @@ class Value:
 
     @property
     def is_judged(self) -> bool:
-        """Whether it has a tolerance."""
+        """True if it has a tolerance."""
         return self.tolerance is not None
 
 

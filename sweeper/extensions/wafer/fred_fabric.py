@@ -1,4 +1,4 @@
-"""What FRED's paper says of its fabric and no study simulates: links, I/O, routes (ISCA 2025)."""
+"""Claims of FRED's paper on its fabric that no study simulates: links, I/O, routes (ISCA 2025)."""
 
 import math
 import random
@@ -63,7 +63,7 @@ def find() -> Findings:
 
 @lru_cache(maxsize=8)
 def wafer_of(network: str) -> Interconnect:
-    """The wafer of a configuration, without latency: the paper's are bandwidth terms only."""
+    """Return the wafer of a configuration without latency: the paper's bandwidth terms only."""
     wafer: Any = compose([f"network={network}"]).config.network.wafer
     if wafer is None:
         raise DimsweepError("it has no wafer", where=f"network={network}")
@@ -92,8 +92,7 @@ def message_rate(network: str) -> float:
 
 
 def broadcast_share(network: str) -> float:
-    """The share of their line rate at which the I/O controllers broadcast, piece by piece, to all
-    NPUs."""
+    """Return the share of line rate at which the I/O controllers broadcast to all NPUs."""
     wafer, graph = wafer_of(network), GraphBuilder()
     graph.add("load", Access(_BYTES, group="data", shared=True))
     workload = Workload((graph.build(),), place({"data": wafer.n_npus}, (wafer.n_npus,)))
@@ -105,7 +104,7 @@ def broadcast_share(network: str) -> float:
 
 
 def messages() -> Iterator[Point]:
-    """What an NPU sends over all its links, and between pipeline stages."""
+    """Yield the bandwidth of an NPU over all its links, and between pipeline stages."""
     corner = min(
         sum(
             link.bandwidth
@@ -121,7 +120,7 @@ def messages() -> Iterator[Point]:
 
 
 def fabrics() -> Iterator[Point]:
-    """The I/O hot spot of the mesh, and the bisections."""
+    """Yield the I/O hot spot of the mesh, and the bisections."""
     mesh = wafer_of("wafer_mesh")
     load = compute_busiest_load(mesh.streams) * mesh.io / 1e9
     yield Value("mesh, I/O on its busiest link", 1152, load, _EXACT, _HOT_SPOT, "GB/s")
@@ -147,7 +146,7 @@ def fabrics() -> Iterator[Point]:
 
 
 def routes() -> Point:
-    """Whether FRED_3(20) routes groups of any sizes at once."""
+    """Return whether FRED_3(20) routes groups of any sizes at once."""
     switch = FredSwitch(20, 3)
     sizes = list(_partitions(20, 20))
     side_by_side = sum(_routes(switch, _consecutive(each)) for each in sizes)
@@ -169,7 +168,7 @@ def routes() -> Point:
 
 
 def remedies() -> Point:
-    """What becomes of Transformer-17B's groups where two middle switches cannot route them all."""
+    """Return the remedies for Transformer-17B's groups if two middle switches cannot route them."""
     waits, rings, moved = _remedied(2)
     return Shape(
         "what two middle switches cannot route",
@@ -182,7 +181,7 @@ def remedies() -> Point:
 
 
 def _remedied(middles: int) -> tuple[int, int, int]:
-    """Groups that wait, or go round rings, and ranks that move, by the remedy chosen."""
+    """Return the numbers of waiting groups, groups on rings and moved ranks, by the remedy."""
     sizes = (3, 2, 3)  # tensor, pipeline, data
     ranks = np.arange(math.prod(sizes)).reshape(sizes[::-1])
     sets = [

@@ -228,6 +228,7 @@ class SharedSearch:
                 "no network was found on which each of the workloads has a plan",
                 where="portfolio.workloads",
                 hint="more plans in space.plan, or networks with more memory",
+                code="infeasible",
             )
         yield from self._settle(self._winner)
         self.result = self._proof(), self._record(alone)
@@ -236,9 +237,10 @@ class SharedSearch:
         if not np.isfinite(search.best):
             name = search.designs.part.coordinates[WORKLOAD]
             raise DimsweepError(
-                f"no trial of {name} is complete, so it has no optimum of its own",
+                f"no trial of {name} is complete, so its optimum is unknown",
                 where="portfolio.workloads",
                 hint="dimsweep report says what failed",
+                code="infeasible",
             )
         return search.best
 

@@ -72,10 +72,11 @@ class SplitPortfolio:
         for cell, best in zip(self.cells, own, strict=True):
             if best.value is None:
                 raise DimsweepError(
-                    f"no trial of {cell.cell.coordinates[WORKLOAD]} is complete, so it has no "
-                    "optimum of its own",
+                    f"no trial of {cell.cell.coordinates[WORKLOAD]} is complete, so its "
+                    "optimum is unknown",
                     where="portfolio.workloads",
                     hint="dimsweep report says what failed",
+                    code="infeasible",
                 )
             values.append(best.value)
         if not min(values) > 0:

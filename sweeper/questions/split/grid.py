@@ -31,6 +31,7 @@ def build_grid(config: Config) -> dict[str, tuple[Any, ...]]:
             "the workloads are those of the portfolio",
             where=f"grid.{WORKLOAD}",
             hint="leave it out",
+            code="conflict",
         )
     with naming_key("grid"):
         for axis in (name for name in config.grid if not is_group(name)):
@@ -71,14 +72,14 @@ class Grid(CellSource):
         return sorted(found)[:most]
 
     def infeasible_error(self, pruned: Sequence[PrunedCell]) -> InfeasibleError:
-        return InfeasibleError(f"no cell of the grid can be; the first: {pruned[0].error}")
+        return InfeasibleError(f"no cell of the grid is feasible; the first: {pruned[0].error}")
 
     def check_size(self) -> None:
         """Raise :class:`DimsweepError` for a grid of too many cells."""
         if len(self) > MOST_CELLS:
             hint = "space.parameters has a search draw from as many values, within a budget"
-            what = f"a grid of {len(self):,} cells; there may be {MOST_CELLS:,}"
-            raise DimsweepError(what, where="grid", hint=hint)
+            what = f"the grid has {len(self):,} cells; at most {MOST_CELLS:,} are allowed"
+            raise DimsweepError(what, where="grid", hint=hint, code="too-many")
 
     def compose(self, number: int) -> tuple[dict[str, str], ComposedConfig]:
         """Return a cell's coordinates and its configuration.

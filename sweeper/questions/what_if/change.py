@@ -41,6 +41,7 @@ def resolve(config: Config, changes: Mapping[str, Any]) -> dict[str, Any]:
                 raise DimsweepError(
                     "no design depends on this key",
                     hint=suggest_names(name.split(".")[0], Design.model_fields),
+                    code="unknown-key",
                 )
             found |= _resolve_change(config, name, wanted, found)
     try:
@@ -48,7 +49,9 @@ def resolve(config: Config, changes: Mapping[str, Any]) -> dict[str, Any]:
     except DimsweepError:  # a value that cannot be, of which the simulation says why
         same = False
     if same:
-        raise NoChangeError(f"it changes nothing: {', '.join(changes)} has this value already")
+        raise NoChangeError(
+            f"it changes nothing: {', '.join(changes)} has this value already", code="conflict"
+        )
     return found
 
 
@@ -94,7 +97,9 @@ def _resolve_change(
         return {name: multiply(config.value(name), Fraction(factor[1]))}
     values = _dimension_values(config, own[1], before)
     if not own[2].isdecimal() or int(own[2]) >= len(values):
-        raise DimsweepError(f"the topology has dimensions 0 to {len(values) - 1}")
+        raise DimsweepError(
+            f"the topology has dimensions 0 to {len(values) - 1}", code="out-of-range"
+        )
     d = int(own[2])
     values[d] = wanted if factor is None else multiply(values[d], Fraction(factor[1]))
     return {own[1]: values}
@@ -103,12 +108,14 @@ def _resolve_change(
 def _dimension_values(config: Config, name: str, before: Mapping[str, Any]) -> list[Any]:
     """Return a value for each dimension."""
     if config.topology.shape is None:
-        raise DimsweepError("a file says what the topology is", where="topology.file")
+        raise DimsweepError(
+            "the topology is given by a file", where="topology.file", code="conflict"
+        )
     values = before.get(name, config.value(name))
     if isinstance(values, list):
         return list(values)
     if values is None:
-        raise DimsweepError("it has no value that could be changed")
+        raise DimsweepError("the key has no value to change", code="missing")
     return [values] * len(parse_shape(config.topology.shape))
 
 
@@ -124,10 +131,10 @@ def multiply(value: Any, factor: Fraction) -> Any:
     Raises :class:`DimsweepError` without a number, and for a text that is no quantity.
     """
     if factor == 1:
-        raise NoChangeError("it changes nothing: a factor of 1")
+        raise NoChangeError("it changes nothing: a factor of 1", code="conflict")
     product = _multiply(value, factor)
     if product == value:
-        raise DimsweepError("there is no number that a factor could change")
+        raise DimsweepError("no number that a factor could multiply", code="wrong-type")
     return product
 
 
@@ -147,7 +154,8 @@ def _multiply(value: Any, factor: Fraction) -> Any:
     quantity = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) else None
     if quantity is None:
         raise DimsweepError(
-            f"{value!r} is no number that a factor could multiply",
-            hint="give the value that it is to have",
+            f"{value!r} is not a number that a factor can multiply",
+            hint="give the new value",
+            code="wrong-type",
         )
     return f"{format_decimal(Fraction(quantity[1]) * factor)}{quantity[2]}"

@@ -156,7 +156,7 @@ def test_sweep_and_report(empty_folder: Path, capsys: pytest.CaptureFixture[str]
     folder = shutil.copytree("results/mine", empty_folder / "mine")
     assert _folder([str(folder)]) == folder, "not its like in results/"
     assert main(["report", str(folder), "results=x"]) == 1
-    assert "is the folder of a study's results, and more is given" in capsys.readouterr().err
+    assert "results=x" in capsys.readouterr().err
 
 
 @pytest.mark.long

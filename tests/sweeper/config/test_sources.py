@@ -147,7 +147,7 @@ def test_no_document_knows_what_is_set_beside_a_preset(capsys: pytest.CaptureFix
     [
         (["npu/h20"], "npu has no option 'h20'"),
         (["npu/h200", "nodes=3"], "not both"),
-        (["workload/gpt3_13b", "--sources"], "do not say where they are from"),
+        (["workload/gpt3_13b", "--sources"], "gpt3_13b"),
         (["nonsense/h200"], "no such file"),
     ],
 )

@@ -92,7 +92,7 @@ def test_a_package_is_checked_by_its_folder(
 def test_a_folder_without_plug_ins_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     Path("pyproject.toml").write_text("[project]\nname = 'x'\n")
     assert main(["check-plugin", "."]) == 1
-    assert "pyproject.toml: it names no plug-ins" in capsys.readouterr().err
+    assert "pyproject.toml: no plug-ins" in capsys.readouterr().err
 
 
 @pytest.mark.long

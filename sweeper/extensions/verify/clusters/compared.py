@@ -1,4 +1,4 @@
-"""Predicted beside measured times, with calibrated clusters, and the coverage of bands."""
+"""Predicted and measured times, with calibrated clusters, and the coverage of bands."""
 
 import math
 from collections import defaultdict
@@ -60,7 +60,7 @@ class Compared:
 
     @property
     def is_time(self) -> bool:
-        """Whether the row has seconds; else it has bytes of memory."""
+        """True if the row has seconds; else it has bytes of memory."""
         return self.measured.seconds is not None
 
     @property
@@ -128,7 +128,7 @@ def _compute_rank(rows: Sequence[Compared]) -> float:
 def group_rows(
     key: Callable[[Compared], str], rows: Iterable[Compared]
 ) -> dict[str, list[Compared]]:
-    """The rows in groups, in the order of the keys."""
+    """Return the rows in groups, in the order of the keys."""
     groups: dict[str, list[Compared]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)

@@ -28,7 +28,7 @@ class System:
 
     @property
     def is_measured(self) -> bool:
-        """Whether kernels of its chip were measured; else it has a data sheet's peak."""
+        """True if kernels of its chip were measured; else it has a data sheet's peak."""
         return bool(self.config.npu.kernels)
 
     def build_shape(self, gpus: int, tensor: int = 1) -> str:
@@ -267,7 +267,7 @@ _KERNELS = 1343 * 2.0**20
 # rank has a ring's connection both ways, and a tree's to its parent and to its child.
 _CHANNEL = 3 * (10 + 2) * 2.0**20
 # Channels inside a node of eight A100 or four H100, and for each port of a node, doubled: those
-# that NCCL's logs usually tell of, no line of its source.
+# that NCCL usually logs, no line of its source.
 _INSIDE, _OF_A_PORT = 24, 2
 _PORTS = 4  # of a node of those that are judged: Jean Zay's Omni-Path, Alps's Slingshot
 

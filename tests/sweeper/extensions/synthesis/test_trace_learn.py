@@ -45,10 +45,10 @@ def test_a_workload_notes_what_it_was_asked_for() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["learn", "gone"], "there is no such trace"),
+        (["learn", "gone"], "gone"),
         (["synthesise", "gone.json", "layers=3"], "cannot read the file"),
         (["synthesise", "jobs/j0.keys.json", "layers=3"], "not a model of traces"),
-        (["synthesise", "gone.json", "layers=many"], "is no KEY=NUMBER"),
+        (["synthesise", "gone.json", "layers=many"], "KEY=NUMBER"),
         (["obfuscate", "jobs/j0", "jobs/j0"], "would overwrite"),
         (["obfuscate", "jobs/j0", "o", "--privacy", "3"], "3; it must be from 0 to 0.5"),
     ],

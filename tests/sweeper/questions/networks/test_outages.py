@@ -88,9 +88,8 @@ def test_what_a_network_has_not_is_not_down_there_but_one_has_it(
         )
     assert {len_ for shape, len_ in kinds.items() if "Switch" in shape} == {1}
     assert {len_ for shape, len_ in kinds.items() if "Switch" not in shape} == {0}
-    with pytest.raises(DimsweepError, match="has no such switch") as told:
+    with pytest.raises(DimsweepError, match=r"reliability\.outages\[0\]\.switch"):
         plan("reliability.outages=[{switch: leef *, down: 1 %}]")
-    assert told.value.where.startswith("reliability.outages[0].switch")
 
 
 def test_networks_that_cannot_do_without_it_are_counted(plan: Callable[..., StudyPlan]) -> None:

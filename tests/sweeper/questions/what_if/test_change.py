@@ -75,7 +75,7 @@ def test_an_option_of_a_group_is_all_that_it_says() -> None:
         ({"topology.bandwidth[2]": "x2"}, "dimensions 0 to 1"),
         ({"topology.bandwidth[-1]": "x2"}, "dimensions 0 to 1"),
         ({"topology.shape": "x2"}, "no number that a factor could multiply"),
-        ({"npu.measured": "x2"}, "no number that a factor could change"),
+        ({"npu.measured": "x2"}, "no number that a factor could multiply"),
         ({"budget.trials": "x2"}, "no design depends on this key"),
         ({"npu": "b2000"}, "b2000"),
     ],
