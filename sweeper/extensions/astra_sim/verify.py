@@ -104,9 +104,10 @@ def find_cases(folders: Sequence[Path]) -> list[Case]:
     files = sorted({file for folder in folders for file in folder.rglob("result.json")})
     if not files:
         raise DimsweepError(
-            "there is no recorded case here",
+            "no recorded case in this folder",
             where=str(folders[0]),
             hint="a recorded case is a folder with a result.json",
+            code="missing",
         )
     return [_read(file) for file in files]
 
@@ -273,7 +274,7 @@ def _unpacked(archive: Path) -> Iterator[Path]:
             unpack(archive, Path(folder))
         except (OSError, EOFError, LZMAError, tarfile.TarError) as error:
             what = f"the traces cannot be unpacked: {error}"
-            raise DimsweepError(what, where=str(archive)) from error
+            raise DimsweepError(what, where=str(archive), code="damaged") from error
         yield Path(folder)
 
 

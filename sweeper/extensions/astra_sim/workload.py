@@ -36,9 +36,10 @@ class AstraSim(Workload):
 
     def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
         raise DimsweepError(
-            "ASTRA-sim's inputs are no workload of dimsweep's own model",
+            "ASTRA-sim's inputs need ASTRA-sim's model",
             where="workload",
             hint="workload=chakra reads the same traces",
+            code="unsupported",
         )
 
     def program(
@@ -50,9 +51,10 @@ class AstraSim(Workload):
         """
         if network is None:
             raise DimsweepError(
-                "ASTRA-sim's inputs run on ASTRA-sim's own network",
+                "ASTRA-sim's inputs need ASTRA-sim's network file",
                 where="topology.file",
                 hint="topology=astra_sim topology.file=network.yml",
+                code="missing",
             )
         for where, given in (
             ("network.degrade", cluster.network.degrade),
@@ -60,10 +62,10 @@ class AstraSim(Workload):
         ):
             if given:
                 raise DimsweepError(
-                    "ASTRA-sim's own model knows no links that are slower or down, nor NPUs that "
-                    "differ",
+                    "ASTRA-sim's model has no slow or failed links, and no different NPUs",
                     where=where,
                     hint="workload=chakra reads the same traces",
+                    code="unsupported",
                 )
         with naming_place("workload"):
             options = Options(

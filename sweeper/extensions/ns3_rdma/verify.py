@@ -205,14 +205,14 @@ def read_cases(folder: Path) -> Iterator[Case]:
         if not (folder / name).exists():
             hint = f"a folder with {', '.join(_SHARED)} and {_CASES}, as tests/golden/roce"
             what = "there is no such file beside the recorded runs"
-            raise DimsweepError(what, where=str(folder / name), hint=hint)
+            raise DimsweepError(what, where=str(folder / name), hint=hint, code="missing")
     of_topologies, of_scenarios, of_config = (folder / name for name in _SHARED)
     topologies = validated(dict[str, _Topology], read_json(of_topologies), of_topologies)
     scenarios = validated(dict[str, _Scenario], read_json(of_scenarios), of_scenarios)
     base = read_json(of_config)
     files = sorted(folder.glob(_CASES))
     if not files:
-        raise DimsweepError(f"there is no file {_CASES}", where=str(folder))
+        raise DimsweepError(f"no file {_CASES}", where=str(folder), code="missing")
     for file in files:
         for number, text in enumerate(read_text(file, "file").splitlines(), 1):
             where = f"{file}: line {number}"
@@ -220,7 +220,9 @@ def read_cases(folder: Path) -> Iterator[Case]:
             scenario = scenarios.get(line.scenario)
             topology = topologies.get(scenario.topology) if scenario else None
             if scenario is None or topology is None:
-                raise DimsweepError(f"there is no scenario {line.scenario!r}", where=where)
+                raise DimsweepError(
+                    f"unknown scenario {line.scenario!r}", where=where, code="unknown-name"
+                )
             yield _case(line, scenario, topology, base, where)
 
 
@@ -231,12 +233,16 @@ def _case(
     try:
         scenario.check(topology)
     except ValueError as error:
-        raise DimsweepError(f"scenario {line.scenario!r} has {error}", where=where) from error
+        raise DimsweepError(
+            f"scenario {line.scenario!r} has {error}", where=where, code="mismatch"
+        ) from error
     if len(line.out.fct_ns) != len(scenario.flows):
         what = f"{len(line.out.fct_ns)} completion times of {len(scenario.flows)} flows"
-        raise DimsweepError(what, where=where)
+        raise DimsweepError(what, where=where, code="mismatch")
     if (n := sum(flow[2] for flow in scenario.flows) // config.PACKET_PAYLOAD_SIZE) > _MOST_PACKETS:
-        raise DimsweepError(f"{n:,} packets, more than {_MOST_PACKETS:,}", where=where)
+        raise DimsweepError(
+            f"{n:,} packets, more than {_MOST_PACKETS:,}", where=where, code="too-many"
+        )
     wired = Topology(topology.nodes, topology.switches, topology.links_a_b_bps_delayns)
     return Case(line.model_dump(), Scenario(wired, scenario.flows, config.model_dump()))
 

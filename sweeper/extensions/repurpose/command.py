@@ -94,10 +94,12 @@ def _repurpose(
 
     cluster, workload = build_cluster(config), config.workload
     if not isinstance(workload, Repurposed):
-        raise DimsweepError("it must be repurposed, or be left out", where="workload")
+        raise DimsweepError(
+            "only workload=repurposed, or none, can be given", where="workload", code="conflict"
+        )
     if workers not in (None, cluster.topology.n_npus):
         what = f"{cluster.topology.n_npus} NPUs, and --workers {workers}"
-        raise DimsweepError(what, where="topology", hint="leave one of them out")
+        raise DimsweepError(what, where="topology", hint="leave one of them out", code="conflict")
     samples = None if workload.samples is None else read_samples(find_file(workload.samples))
     trained = workload.network()
     before = None if samples is None else trained.accuracy(samples.inputs, samples.labels)
@@ -109,7 +111,9 @@ def _repurpose(
         _write(output, chosen, console)
     if front is not None:
         if samples is None or before is None:
-            raise DimsweepError("a front of accuracies needs samples", where="--front")
+            raise DimsweepError(
+                "a front of accuracies needs samples", where="--front", code="missing"
+            )
         with showing_progress("trying penalties", console):
             _front(front, config, cluster, samples, before, console)
 

@@ -51,7 +51,9 @@ def read_workload(source: str) -> tuple[Workload, tuple[int, ...]]:
     """
     traces = find_traces(source)
     if traces.alone:
-        raise DimsweepError("a job has a trace of each of its ranks", where=source)
+        raise DimsweepError(
+            "a job needs a trace of each of its ranks", where=source, code="missing"
+        )
     n = len(traces.files)
     sizes = noted_sizes(read_trace(traces.files[0])) or (n,)
     return read_chakra_workload(Path(source), traces.groups, sizes, source), sizes
@@ -100,7 +102,9 @@ def _of(prefix: str, given: Mapping[str, Keys] | None, file: Path | None) -> Key
     name = Path(prefix).name
     if name not in given:
         hint = f"jobs that it has: {', '.join(given) or 'none'}"
-        raise DimsweepError(f"the file has no keys of the job {name!r}", where=str(file), hint=hint)
+        raise DimsweepError(
+            f"the file has no keys of the job {name!r}", where=str(file), hint=hint, code="missing"
+        )
     return given[name]
 
 
@@ -163,7 +167,7 @@ def obfuscate_command(source: str, target: str, privacy: float, seed: int) -> in
       dimsweep trace obfuscate ours shared --privacy 0.05
     """
     if Path(source).resolve() == Path(target).resolve():
-        raise DimsweepError("it would overwrite the traces it is made from", where=target)
+        raise DimsweepError("this would overwrite the source traces", where=target, code="conflict")
     workload, sizes = read_workload(source)
     hidden = obfuscate(workload, privacy=privacy, seed=seed)
     groups = write_chakra_workload(hidden, any_cluster(sizes), Path(target))

@@ -95,7 +95,7 @@ def read_runs(folder: Path) -> Iterator[Recorded]:
     file = folder / _RUNS
     if not file.exists():
         hint = f"a folder with {_RUNS} and what it names, as tests/golden/uet"
-        raise DimsweepError("there is no such file", where=str(file), hint=hint)
+        raise DimsweepError("no such file", where=str(file), hint=hint, code="missing")
     for number, text in enumerate(read_text(file, "file").splitlines(), 1):
         where = f"{file}: line {number}"
         line = validated(_Line, parse_json(text, where), where)
@@ -126,9 +126,13 @@ def _experiment(folder: Path, line: _Line, where: str) -> Experiment | str:
         return "messages of one connection that do not end with full packets at once"
     tree = Tree.build(n, given.failed) if given.topo is None else _tree(folder / given.topo)
     if tree.hosts != n:
-        raise DimsweepError(f"{n} nodes, and {tree.hosts} of the topology", where=where)
+        raise DimsweepError(
+            f"{n} nodes, and {tree.hosts} of the topology", where=where, code="mismatch"
+        )
     if (packets := sum(flow[2] for flow in flows) // _MSS) > _MOST_PACKETS:
-        raise DimsweepError(f"{packets:,} packets, more than {_MOST_PACKETS:,}", where=where)
+        raise DimsweepError(
+            f"{packets:,} packets, more than {_MOST_PACKETS:,}", where=where, code="too-many"
+        )
     options = Options(
         given.load_balancing_algo,
         given.paths,
@@ -157,9 +161,11 @@ def _matrix(file: Path) -> tuple[int, tuple[tuple[int, int, int, int], ...]]:
     matrix = read_connection_matrix(file)
     for flow in matrix.flows:
         if flow.after:
-            raise DimsweepError("flows with triggers are not compared", where=flow.where)
+            raise DimsweepError(
+                "flows with triggers are not compared", where=flow.where, code="unsupported"
+            )
     if matrix.n_hosts is None or matrix.n_hosts > _MOST_NODES:
-        raise DimsweepError(f"more than {_MOST_NODES:,} nodes", where=str(file))
+        raise DimsweepError(f"more than {_MOST_NODES:,} nodes", where=str(file), code="too-many")
     flows = ((each.source, each.target, each.n_bytes, each.start // 10**6) for each in matrix.flows)
     return matrix.n_hosts, tuple(flows)
 
@@ -182,7 +188,9 @@ def _tree(file: Path) -> Tree:
     leaf = tree.tiers[0]
     if len(tree.tiers) != 2 or not is_usual or not 0 < tree.counts[0] * leaf.up <= _MOST_UPLINKS:
         hint = "two tiers of links of 100 Gb/s and 1000 ns"
-        raise DimsweepError("this topology is not simulated", where=str(file), hint=hint)
+        raise DimsweepError(
+            "this topology is not simulated", where=str(file), hint=hint, code="unsupported"
+        )
     return Tree(tree.hosts, leaf.down, leaf.up, levels=2)
 
 

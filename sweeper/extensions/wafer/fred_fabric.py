@@ -66,7 +66,7 @@ def wafer_of(network: str) -> Interconnect:
     """Return the wafer of a configuration without latency: the paper's bandwidth terms only."""
     wafer: Any = compose([f"network={network}"]).config.network.wafer
     if wafer is None:
-        raise DimsweepError("it has no wafer", where=f"network={network}")
+        raise DimsweepError("the network has no wafer", where=f"network={network}", code="missing")
     without_latency: Interconnect = replace(wafer, latency=0)
     return without_latency
 
