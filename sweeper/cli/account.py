@@ -247,7 +247,7 @@ def _classes(result: Result, classes: Sequence[ClassAccount]) -> Table:
 
 
 def _distinct_classes(result: Result) -> list[ClassAccount]:
-    """Return the classes with different accounts; those of the critical path are first.
+    """Return the classes with different accounts; first the critical path's.
 
     Without a critical path the classes that finish last are first.
     """

@@ -39,7 +39,7 @@ def bill_command(overrides: Sequence[str], as_json: bool, as_csv: bool, asked: A
     A list of whole parts (cost=h100_2024_08) counts switches, adapters, transceivers and cables of
     the network, each with the date, the level of evidence (V read in its source, N noted by others,
     S secondary, A assumed) and the source of its price; a table by tier (cost=illustrative) counts
-    GB/s. What has no price is named, and then there is no sum.
+    GB/s. Parts without a price are named, and then the sum is missing.
 
     \b
     Usual keys:

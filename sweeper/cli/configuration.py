@@ -143,7 +143,7 @@ class _Group(click.ParamType[str]):
         groups = places.list_groups()
         if value in groups:
             return value
-        problem = f"there is no configuration group {value!r}"
+        problem = f"unknown configuration group {value!r}"
         raise DimsweepError(problem, hint=suggest_names(value, groups), code="unknown-name")
 
     def shell_complete(

@@ -109,7 +109,7 @@ def check_plugin_command(plugins: Sequence[str]) -> int:
     for what, name, thing in todo:
         start = time.perf_counter()
         verdict = find_fault(what, name, thing)
-        words = {None: "registered; there is no check of it", "": "holds"}
+        words = {None: "registered; it has no check", "": "holds"}
         took = f"{time.perf_counter() - start:.1f} s"
         rows.append((what, name, words.get(verdict, "does not hold"), took))
         wrong += [f"{what} {name}: {verdict}"] if verdict else []

@@ -55,7 +55,7 @@ def trace_command() -> None:
     """Check, count, draw, simulate, write and convert Chakra traces.
 
     SOURCE is a file, a folder, or the PREFIX of PREFIX.<rank>.et. Communicator groups are read from
-    PREFIX.groups.json beside the traces, or from --groups FILE.
+    PREFIX.groups.json next to the traces, or from --groups FILE.
     """
 
 

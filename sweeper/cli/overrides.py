@@ -36,10 +36,10 @@ class Overrides(click.ParamType[str]):
         raise click.UsageError(self.unknown(value), ctx)
 
     def unknown(self, word: str) -> str:
-        """Return the problem of a word that is no option, file or override."""
+        """Return the problem of a word that is not an option, file or override."""
         from dimsweep.sweeper.config.explain import suggest_override
 
-        return f"{word!r} is no study and sets no key; did you mean {suggest_override(word)}?"
+        return f"{word!r} is neither a study nor KEY=VALUE; did you mean {suggest_override(word)}?"
 
     def meaning(self, word: str) -> str | None:
         """Return the override that a word without a key stands for: a study, by name or file."""
@@ -153,7 +153,7 @@ def _search(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) 
         folders = [Path(folder).expanduser().resolve() for folder in given]
         for folder, name in zip(folders, given, strict=True):
             if not folder.is_dir():
-                raise click.UsageError(f"--config-dir: there is no folder {name}", ctx)
+                raise click.UsageError(f"--config-dir: no folder {name}", ctx)
         set_extra_folders(folders)
     return given
 
@@ -173,7 +173,7 @@ _OPTIONS = (
     click.option(
         *("--cfg", "-c"),
         type=click.Choice(["job", "hydra", "all"]),
-        help="Print the composed configuration, or Hydra's own, in the place of a run.",
+        help="Print the composed configuration, or Hydra's, and do not run.",
     ),
     click.option("--package", "-p", metavar="KEY", help="The part of it that --cfg prints."),
     click.option("--resolve", is_flag=True, help="Have --cfg print what ${...} stands for."),
@@ -182,6 +182,6 @@ _OPTIONS = (
         is_flag=False,
         flag_value="all",
         type=click.Choice(_INFO),
-        help="Print what Hydra composes from, in the place of a run (all, unless one is named).",
+        help="Print Hydra's sources (all, or the named one), and do not run.",
     ),
 )

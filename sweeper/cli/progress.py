@@ -66,7 +66,7 @@ class Watch:
         return f"{self.text(progress, seconds)}, {known}"
 
     def _remember(self, done: int, now: float) -> None:
-        """Keep the counts of the last minute, from the first trial on: compiling is no trial."""
+        """Keep the counts of the last minute, from the first trial on, without compiling."""
         if done:
             self._recent.append((now, done))
         while len(self._recent) > 2 and now - self._recent[1][0] >= _EVERY:

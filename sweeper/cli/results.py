@@ -152,7 +152,7 @@ def _describe_rerun(found: "Reproduced") -> list[str]:
             for name in here
             if here[name] != there.get(name)
         ]
-        lines.append(f"written with {', '.join(changed) or 'what is here now'}")
+        lines.append(f"written with {', '.join(changed) or 'the installed versions'}")
     return lines
 
 
@@ -171,7 +171,7 @@ def _facts(provenance: object) -> dict[str, str]:
 def export_command(study: str, csv: str | None, parquet: str | None, optuna: str | None) -> int:
     """Write a study's rows as CSV, Parquet or an Optuna study.
 
-    The columns are those of docs/results.md. optuna-dashboard opens the storage. A study is a
+    docs/results.md lists the columns. optuna-dashboard opens the storage. A study is a
     folder of results, or its name in results/; it may still run.
 
     \b

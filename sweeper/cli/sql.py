@@ -26,9 +26,9 @@ _MEMORY = (
 def sql_command(query: str, studies: Sequence[str], as_csv: bool) -> int:
     """Ask the rows of studies in SQL.
 
-    The rows of the first study are the table `rows`, and those of each study a table of the study's
-    name. The dialect is DuckDB's; the columns are those of docs/results.md. A study is a folder of
-    results, or its name in results/.
+    The rows of the first study are the table `rows`, and each study is a table of its name. The
+    dialect is DuckDB's; docs/results.md lists the columns. A study is a folder of results, or its
+    name in results/.
 
     \b
     Examples:
@@ -111,7 +111,7 @@ def _check(query: str) -> None:
         statements = duckdb.extract_statements(query)
     except duckdb.Error:
         return
-    except TypeError as error:  # of bytes that are no UTF-8 the system makes half letters
+    except TypeError as error:  # the system decodes invalid UTF-8 to lone surrogates
         raise DimsweepError("the query is not a text", where="query", code="bad-syntax") from error
     if not statements:
         raise DimsweepError(

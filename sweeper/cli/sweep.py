@@ -163,16 +163,16 @@ def _summary(plan: "StudyPlan", progress: "Progress", new: int, before: int, sec
     """
     from dimsweep.sweeper.terminal import format_count
 
-    beside = {"shared trial": progress.extra["portfolio"]}
-    beside |= {name: progress.extra[name] for name in ("recheck", "baseline")}
-    beside["what-if"] = progress.what_ifs
-    trials = new - sum(beside.values())
+    extra_trials = {"shared trial": progress.extra["portfolio"]}
+    extra_trials |= {name: progress.extra[name] for name in ("recheck", "baseline")}
+    extra_trials["what-if"] = progress.what_ifs
+    trials = new - sum(extra_trials.values())
     text = f"{plan.study.name}: {trials} trials simulated in {seconds:.1f} s"
     if before:
         text += f", {before} known already"
     if progress.borrowed:
         text += f", {progress.borrowed} taken from other cells or studies"
-    if others := [format_count(n, name) for name, n in beside.items() if n]:
+    if others := [format_count(n, name) for name, n in extra_trials.items() if n]:
         text += f", {' and '.join(others)} beside them"
     if progress.failed:
         text += f", {progress.failed} failed or infeasible"

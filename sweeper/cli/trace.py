@@ -43,11 +43,11 @@ _GZIP = b"\x1f\x8b"
     "--repair", type=click.Path(path_type=Path), metavar="DIR", help="Write repaired traces here."
 )
 def lint_command(source: str, groups: str | None, repair: Path | None) -> int:
-    """Find what is wrong in traces, and repair what can be repaired.
+    """Find faults in traces, and repair some of them.
 
     Each finding names the file, the node, the byte and what would be right. The exit code is 1 if
     there is any. With --repair the job is written to DIR under the same names, with repairs.txt,
-    which says what was done.
+    which lists the repairs.
 
     \b
     Examples:
@@ -258,8 +258,8 @@ def write_workload(target: str, overrides: Sequence[str], keys: Sequence[str] = 
     groups = write_chakra_workload(workload, cluster, Path(target))
     if target.endswith(".et"):
         return f"one trace for all {cluster.topology.n_npus:,} ranks: {target}"
-    beside = f", groups: {groups}" if groups else ""
-    return f"{cluster.topology.n_npus:,} traces: {target}.<rank>.et{beside}"
+    groups_text = f", groups: {groups}" if groups else ""
+    return f"{cluster.topology.n_npus:,} traces: {target}.<rank>.et{groups_text}"
 
 
 _ENDINGS = {"protobuf": "et", "gzip": "et", "json": "json"}

@@ -105,16 +105,16 @@ def _jobs(folder: Path) -> dict[tuple[str, str], dict[int, Path]]:
 
 
 def _groups(given: str | None, prefix: Path) -> Path | None:
-    beside = Path(f"{prefix}.groups.json")
+    default = Path(f"{prefix}.groups.json")
     if given is not None:
         return Path(given)
-    return beside if beside.is_file() else None
+    return default if default.is_file() else None
 
 
 def write_keys(prefix: str, config: Config, names: Sequence[str]) -> Path:
     """Write the configuration's values at dotted keys, by their last part.
 
-    Raises :class:`DimsweepError` for a key that is not there, or is no number.
+    Raises :class:`DimsweepError` for a missing key, or a value that is not a number.
     """
     keys = {}
     for name in names:

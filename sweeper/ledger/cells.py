@@ -73,7 +73,7 @@ class Entries:
 
 
 class CellBook:
-    """The entries of a study in a sweep: reads those of earlier runs, and appends new ones."""
+    """The entries of a study in a sweep: reads entries of earlier runs, and appends new ones."""
 
     def __init__(self, folder: Place, study: str, sink: Callable[[Place], Sink]) -> None:
         """Read the entries in ``folder``; raises :class:`OSError` if nothing can be written."""

@@ -198,7 +198,7 @@ class _Index:
 
 
 def _mix(halves: Halves) -> NDArray[np.uint64]:
-    """Return 64 bits of each key (N, 2), which hardly ever equal those of another key."""
+    """Return 64 bits of each key (N, 2), which rarely equal the bits of another key."""
     return np.asarray(halves[:, 0] ^ (halves[:, 1] * np.uint64(0x9E3779B97F4A7C15)))
 
 

@@ -1,7 +1,7 @@
 """The files that have a study's rows, checked and brought into the columns of this version.
 
 Earlier versions wrote other columns, and people edit files by hand: each file is looked at once,
-and what is not as a sweep writes it is reported with its file.
+and a file that no sweep would write so is reported.
 """
 
 from collections import deque
@@ -101,7 +101,7 @@ def check_rows(columns: pa.Table, study: StudyRecord | None) -> None:
         if columns[name].null_count and name != "origin":
             raise DamagedError(f"its column {name!r} has no value in some rows")
     if not pc.all(pc.match_substring_regex(columns["key"], _KEY), min_count=0).as_py():
-        raise DamagedError("its column 'key' has what is no key")
+        raise DamagedError("its column 'key' has an invalid key")
     known = [cell.cell for cell in study.cells] if study else []
     for name in ("cell", "trial"):
         least = pc.min(columns[name]).as_py()
@@ -120,7 +120,7 @@ def check_rows(columns: pa.Table, study: StudyRecord | None) -> None:
 
 
 def columns_to_check(study: StudyRecord | None) -> list[str]:
-    """Return the columns to check, without those of a plug-in's objective."""
+    """Return the columns to check, without a plug-in's objective."""
     known = (OBJECTIVES[name] for name in (study.objective if study else ()) if name in OBJECTIVES)
     return list(dict.fromkeys([*_NAMING, "time_s", *(each.column for each in known)]))
 

@@ -204,7 +204,7 @@ class Step(_Record):
 class Proof(_Record):
     """The result of a search among networks and plans.
 
-    Values are those of the first objective. For a portfolio they are those of its measure, in which
+    Values are in the first objective. For a portfolio they are in its measure, in which
     regrets count from one.
     """
 

@@ -164,7 +164,7 @@ PATH_PARTS = {
 }
 SLOPE = Column("ms_per_GBps_D", NUMBER, "ms/(GB/s)", _slopes)
 
-# What a run says, in the order of the columns.  Times are those of the class of ranks that
+# Results of a run, in the order of the columns.  Times are those of the class of ranks that
 # finishes last; the critical path and its slopes are null for trials by messages.
 MEASURES = (
     BANDWIDTH,
@@ -229,7 +229,7 @@ LOST = "lost"  # to a fault of the environment, not of the trial; the next run t
 INFEASIBLE = "infeasible"  # a design that cannot be, which was not simulated
 RECHECK = "recheck"  # the origin of a design that is looked at again, message by message
 PORTFOLIO = "portfolio"  # the origin of a split that is tried for all workloads of a portfolio
-BASELINE = "baseline"  # the origin of the design that there is today
+BASELINE = "baseline"  # the origin of the existing design
 WHAT_IF = "what_if"  # the origin of a design with one change, the rest of it as it was
 EXTRA_ORIGINS = (
     RECHECK,

@@ -96,7 +96,7 @@ class Shelf:
             with part.open("rb") as file:
                 self._add((part, study), pq.read_table(file, columns=["key", "state"]))
         except (OSError, pa.ArrowException):
-            return  # damaged, or gone: what is in it is simulated again
+            return  # damaged, or gone: its trials are simulated again
 
     def _add(self, source: tuple[Place, str] | pa.RecordBatch, table: pa.Table) -> None:
         complete = pc.equal(table["state"], COMPLETE).to_numpy()

@@ -1,4 +1,4 @@
-"""Versions of a study's files: read those of earlier versions, refuse those of later ones.
+"""Versions of a study's files: read files of earlier versions, refuse later ones.
 
 ``rows`` in ``study.json`` is the version of its folder. ``record`` and ``files`` use this module.
 Columns that an earlier version lacks are null. tests/golden/ledgers has studies of each version.

@@ -55,7 +55,7 @@ class Baselines(CellSource):
         self.composed, self.axes, self._given = composed, axes, dict(given)
         own = {name: (value,) for name, value in given.items()}
         if networks is not None and given and "topology" not in given:
-            # Latencies and tiers are those of the networks that are searched.
+            # Latencies and tiers are taken from the searched networks.
             own = {key: (value,) for key, value in shared_keys(networks).items()} | own
         self._grid = Grid(composed, {**scenarios, **own}, may_prune=False)
         self._scenarios = tuple(scenarios)
@@ -69,7 +69,7 @@ class Baselines(CellSource):
         return self._grid.corners(most) if self._given else []
 
     def number(self, place: int) -> int:
-        """Return the number of a baseline's cell, after those of the grid."""
+        """Return the number of a baseline's cell, after the grid's cells."""
         return self._first + place
 
     @property

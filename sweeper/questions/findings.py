@@ -118,7 +118,7 @@ def tabulate_sections(report: Report) -> dict[str, list[Table]]:
 
 
 def tabulate_study(report: Report) -> list[Table]:
-    """Return the tables of a study, and those of its cell if it has only one."""
+    """Return the tables of a study, and its cell's tables if it has only one."""
     tables = [table for section in OF_STUDY for table in section.tabulate(report)]
     return tables + (
         tabulate_cell_report(report.summaries[0]) if len(report.summaries) == 1 else []

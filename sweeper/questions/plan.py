@@ -29,7 +29,7 @@ from dimsweep.sweeper.study.provenance import provenance
 from dimsweep.sweeper.study.rules import merge_warnings
 from dimsweep.sweeper.study.work import check_work
 
-LARGE = 256  # cells; up to so many a grid is planned as a whole before anything is simulated
+LARGE = 256  # cells; a smaller grid is planned completely before anything is simulated
 _MAX_NAME_LENGTH = 200  # characters of a name; file systems take 255 bytes
 
 

@@ -74,7 +74,7 @@ def _build(report: Report, decisions: Decisions) -> Answer:
     ((cell, row),) = report.chosen
     chosen = decisions.name(decisions.ranking[0]) if len(decisions.decisions) > 1 else ""
     split = _split(cell, row)
-    # What was searched comes first; bandwidths that are those of a network that is there do not.
+    # Searched values come first; the bandwidths of an existing network follow.
     short = join(chosen, naming.searched(cell, row), split if cell.split_varies else "")
     on_network = "" if cell.split_varies else f"on {split} "
     is_named = cell.of_graph or cell.cell.coordinates.keys() >= _NETWORK

@@ -57,7 +57,7 @@ def bill_of_design(report: Report) -> tuple[list[Table], list[str]]:
         network = config.network.build(topology, config.fidelity)
         bill = config.purchase(topology, network).bill()
     except DimsweepError as error:  # a file or a plug-in that is not here
-        return [], [f"there is no bill: {error}"]
+        return [], [f"the bill is missing: {error}"]
     what = topology.name if network.graph is None else f"network.{config.network.links_key}"
     title = f"Bill of materials of {what}, {topology.n_npus:,} NPUs"
     return tabulate_bill(bill, title), remarks(bill)

@@ -15,7 +15,7 @@ from dimsweep.engine import units
 _KINDS = (units.BYTES, units.BANDWIDTH, units.TIME, units.MONEY)
 _UNITS = {name: kind for kind in _KINDS for name in units.list_unit_names(kind)}
 _NAMES = "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
-# A number that is no part of a name (mixtral_8x22b, Ring(4)_Switch(8), conf/a.yaml:12), and its
+# A number that is not part of a name (mixtral_8x22b, Ring(4)_Switch(8), conf/a.yaml:12), and its
 # unit if it has one.
 _NUMBER = re.compile(
     r"(?<![\w.,:/(-])(\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?)"

@@ -99,7 +99,7 @@ class RowChart:
 
 
 def chart_best_split(cell: CellSummary) -> RowChart:
-    """Return the bandwidths of the best split next to those of the equal split."""
+    """Return the bandwidths of the best split and of the equal split."""
     best = cell.split(cell.best)
     texts = [f"{words.gbps(b)} ({words.percent(b / best.sum())})" for b in best]
     colours = [dimension_colour(d) for d in range(len(best))]

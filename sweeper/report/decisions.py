@@ -192,10 +192,10 @@ class Question(StrEnum):
     """A kind of question; each has its own sentence in the report."""
 
     SPLIT = "split"  # how to divide bandwidth over the dimensions
-    PLAN = "plan"  # how to run a model on what is there
+    PLAN = "plan"  # how to run a model on an existing machine
     NETWORK = "network"  # which of several networks, chips or libraries
     PRICE = "price"  # what one design is at several prices, or budgets
-    FRONT = "front"  # what is traded for what
+    FRONT = "front"  # the trade-off of two objectives
     SCENARIOS = "scenarios"  # how one design fares in several scenarios
 
 

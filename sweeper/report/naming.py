@@ -25,7 +25,7 @@ _FEW = 2  # axes, all of whose values are named
 
 
 def label(summary: "CellSummary") -> str:
-    """Return a cell's name among those of its study: its coordinates, or else its workload."""
+    """Return a cell's name within its study: its coordinates, or else its workload."""
     return cell_label(summary.cell)
 
 

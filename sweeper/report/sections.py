@@ -49,7 +49,7 @@ _MOST_SCENARIOS = 6  # scenarios; of more the table has the worst and the mean a
 _MOST_DECISIONS = 20  # decisions against one baseline
 _FRONT_ROWS = 10  # of a front that stands among other tables
 _SPENT = 1000.0  # USD
-_SMALL_SHARE = 0.1  # of the bandwidth that there is: a slope says nothing of much more
+_SMALL_SHARE = 0.1  # of the bandwidth, up to which a slope is valid
 _NEARLY = 0.99  # share of the largest saving from which on dimensions tie
 
 
@@ -271,7 +271,7 @@ def tabulate_jobs(report: Report) -> list[Table]:
         Column("alone", lambda item: seconds(item[2] / item[3]), rank=1),
         Column("times as\nlong", lambda item: ratio(item[3])),
     ]
-    title = "Each job among the others, and alone in its place"
+    title = "Each job with the others, and alone in the same place"
     return tabulate(title, jobs, columns, len(heads) + 1)
 
 

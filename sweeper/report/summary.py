@@ -93,7 +93,7 @@ def without_baseline(rows: pd.DataFrame, study: StudyRecord) -> list[tuple[Mappi
 def equal_split(
     complete: pd.DataFrame, cell: CellRecord, parameters: Sequence[str], config: Mapping[str, Any]
 ) -> pd.Series | None:
-    """Return the row with equal bandwidths whose other keys are those of the configuration.
+    """Return the row with equal bandwidths whose other keys equal the configuration's.
 
     Bandwidths are equal to within the step of the space. A trial that was proposed as the equal
     split need not be it: constraints may forbid it, and a searched key may not have the

@@ -165,7 +165,7 @@ class Progress:
     engine_seconds: float = 0.0
     workers: int = 1
     nodes: int = 1
-    #: the best values of each cell; of a large grid only those of the cell in search
+    #: the best values of each cell; of a large grid only of the searched cell
     best: dict[int, tuple[float, ...]] = field(default_factory=dict)
     #: the bound of the cell in search, or of the last one
     bound: float | None = None

@@ -65,7 +65,7 @@ def command(
 ) -> int:
     """Run ASTRA-sim 2.0's input files to the same cycles.
 
-    The options are ASTRA-sim's own, and so is what is printed of each rank.
+    The options, and the lines printed for each rank, are ASTRA-sim's.
     `dimsweep verify astra_sim` compares recorded runs.
 
     \b

@@ -38,7 +38,7 @@ def command(
     """Restructure a trained network for workers, and simulate its inference.
 
     MODEL is .npz, .safetensors, .pt (a PyTorch state dict) or .onnx. Neurons or channels that need
-    one another come to one worker, and what is not worth its traffic is pruned (RePurpose). All
+    one another come to one worker, and weights not worth their traffic are pruned. All
     methods are compared; the one of workload.method is written. --samples is an npz file with
     inputs and labels to measure the accuracy, and calibration inputs to weigh errors with.
     Workers are Jetson Nanos (npu=jetson_nano) on Gigabit Ethernet (topology=edge_switch) unless the

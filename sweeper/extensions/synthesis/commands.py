@@ -75,7 +75,7 @@ def learn_command(sources: Sequence[str], output: str, keys: Path | None) -> int
 
     Each PREFIX is a job, PREFIX.<rank>.et, or a folder of jobs; traces of dimsweep, of ASTRA-sim's
     generators, or converted from PyTorch. PREFIX.keys.json has the numbers that the job was asked
-    for (layers, degrees...), or one FILE has those of all: {"job1": {"layers": 24}, ...}. The model
+    for (layers, degrees...), or one FILE for all: {"job1": {"layers": 24}, ...}. The model
     is JSON: the parts that jobs are made of, how often their loops run, how large and how long
     their steps are, as formulas of the keys.
 

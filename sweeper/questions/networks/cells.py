@@ -31,7 +31,7 @@ class CellParts(NamedTuple):
     #: the plan
     row: PlanRow
     place: Place
-    #: number of the network among those of its shape
+    #: number of the network among networks of its shape
     network: int
     #: number of the cell among the cells of its plan
     number: int

@@ -57,7 +57,7 @@ _N_CORNERS = 4  # cells that are planned before anything is simulated
 
 
 class StudyPart(NamedTuple):
-    """A part of a study's cells, such as those of one workload."""
+    """A part of a study's cells, such as the cells of one workload."""
 
     study: Config
     #: coordinates that the cells of the part share
@@ -71,7 +71,7 @@ class StudyPart(NamedTuple):
 class Designs(CellSource):
     """The networks and plans of a study, numbered as the cells of a grid.
 
-    The networks are those of the designs ``like``, or of the ``part`` of a study, if given. Raises
+    The networks are taken from the designs ``like``, or the ``part`` of a study, if given. Raises
     :class:`DimsweepError` for a study that cannot be searched by bounds.
     """
 
@@ -331,7 +331,7 @@ def check_designs(config: Config) -> None:
             )
     by_flows = {
         "what generators make": config.space.network.generators,
-        "what is down": config.reliability.outages,
+        "outages": config.reliability.outages,
     }
     for what in (what for what, given in by_flows.items() if given and config.collective.library):
         raise DimsweepError(

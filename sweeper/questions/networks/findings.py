@@ -21,7 +21,7 @@ from dimsweep.sweeper.terminal import format_count
 _NOTHING = 1e-9  # a relative gap that is rounding
 _SHOWN = 6  # designs, the best one with them
 _STEPS = 8
-_LITTLE = 0.002  # relative: what differs less is no reason
+_LITTLE = 0.002  # relative: smaller differences are no reason
 _RUNNING = "Not proven yet: the search is not over"
 
 

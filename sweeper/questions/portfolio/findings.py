@@ -46,7 +46,7 @@ class PortfolioSummary:
     losses: Floats
     #: The minimised measure of each split (P,).
     measured: Floats
-    #: For each workload the designs of its rows, those of its own search first.
+    #: For each workload the designs of its rows, its search's designs first.
     tried: Sequence[pd.DataFrame]
     noun: ClassVar[str] = "split"  # the shared thing
     extra_columns: ClassVar[tuple[str, ...]] = ()  # of the table of workloads
@@ -114,7 +114,7 @@ class PortfolioSummary:
 
     @property
     def label(self) -> str:
-        """Name of the portfolio among those of its study; empty if it is the only one."""
+        """Name of the portfolio within its study; empty if it is the only one."""
         rest = {k: v for k, v in self.cells[0].cell.coordinates.items() if k != WORKLOAD}
         names = naming.short_keys(list(rest))
         return ", ".join(f"{n} {v}" for n, v in zip(names, rest.values(), strict=True))

@@ -23,12 +23,12 @@ MAX_CHECKED_CELLS = 64  # cells whose keys are checked for an effect
 def build_grid(config: Config) -> dict[str, tuple[Any, ...]]:
     """Return the study's grid; a portfolio's workloads are its last, and so fastest, axis.
 
-    Raises :class:`DimsweepError` for an axis that is no key of the configuration.
+    Raises :class:`DimsweepError` for an axis that is not a key of the configuration.
     """
     workloads = tuple(config.portfolio.workloads)
     if workloads and WORKLOAD in config.grid:
         raise DimsweepError(
-            "the workloads are those of the portfolio",
+            "portfolio.workloads gives the workloads",
             where=f"grid.{WORKLOAD}",
             hint="leave it out",
             code="conflict",

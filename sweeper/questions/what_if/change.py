@@ -128,7 +128,7 @@ def _compose_option(group: str, name: str) -> Any:
 def multiply(value: Any, factor: Fraction) -> Any:
     """Multiply a number, a quantity with its unit, or all of them in mappings and lists.
 
-    Raises :class:`DimsweepError` without a number, and for a text that is no quantity.
+    Raises :class:`DimsweepError` without a number, and for a text that is not a quantity.
     """
     if factor == 1:
         raise NoChangeError("it changes nothing: a factor of 1", code="conflict")

@@ -293,7 +293,7 @@ def chart_changes(cells: Sequence[CellSummary]) -> tuple[str, RowChart] | None:
 
 def chart_designs(groups: list[list[WhatIf]]) -> tuple[str, RowChart]:
     """Return bars for the best design, and for the baseline or else for speed per USD, if known."""
-    # Changes that only fit the baseline follow those of the best design.
+    # Changes that only fit the baseline follow changes of the best design.
     simulated = [each for own in groups for each in own if not each.failed and not each.is_idle]
     names = list(dict.fromkeys(each.name for each in simulated))[:_MOST_CHANGES]
     series = []

@@ -37,7 +37,7 @@ class Reference:
         return apply_trial(self.plan.config, self.trial)
 
     def changes(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield the changes that the study names, or those of the catalogue."""
+        """Yield the changes that the study names, or the catalogue's changes."""
         wanted = self.plan.config.what_if
         if not isinstance(wanted, str):
             yield from wanted.items()

@@ -150,7 +150,7 @@ def test_a_part_without_a_price_is_named_and_there_is_no_sum(
     ("words", "says"),
     [
         (["cost=none"], "cost=none has no prices"),
-        (["dgx_h1000"], "is no study and sets no key"),
+        (["dgx_h1000"], "is neither a study nor KEY=VALUE"),
         (["--json", "--csv"], "give one"),
         (["cost.parts.x={kind: switch}"], "a price of bandwidth beside parts"),
         (["network.generator={kind: zcube, n: 4}"], "a list of whole parts: cost=atop_2025, "),

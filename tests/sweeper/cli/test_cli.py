@@ -356,10 +356,10 @@ WRONG = [
     (["conquer"], "No such command 'conquer'"),
     (["--verbose"], "No such option '--verbose'"),
     (["simulate", "--timeline=run.json"], "see: dimsweep simulate --help"),
-    (["simulate", "a b=3"], "'a b=3' is no study and sets no key; did you mean KEY=VALUE?"),
+    (["simulate", "a b=3"], "'a b=3' is neither a study nor KEY=VALUE; did you mean KEY=VALUE?"),
     (
         ["simulate", "gpt3_175b"],
-        "'gpt3_175b' is no study and sets no key; did you mean workload=gpt3_175b?",
+        "'gpt3_175b' is neither a study nor KEY=VALUE; did you mean workload=gpt3_175b?",
     ),
     (["sweep", "libra_gpt3_4"], "did you mean study=libra_gpt3_4d?"),
     (["sweep", "studies/nope.yaml"], "studies/nope.yaml: there is no such file"),

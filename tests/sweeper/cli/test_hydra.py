@@ -151,7 +151,7 @@ def test_ones_own_files_and_the_installed_ones_go_before(
     [
         (["simulate", "-m"], "`dimsweep sweep` simulates several"),
         (["simulate", "collective.chunks=1,2"], "`dimsweep sweep` simulates each of them"),
-        (["simulate", "--config-dir", "/nowhere"], "--config-dir: there is no folder /nowhere"),
+        (["simulate", "--config-dir", "/nowhere"], "--config-dir: no folder /nowhere"),
         (["simulate", "--package", "grid"], "--package needs --cfg; add --cfg job"),
         (["sweep", "--resolve"], "--resolve needs --cfg; add --cfg job"),
         (["sweep", "--cfg", "job", "--info"], "--cfg and --info each print something else"),

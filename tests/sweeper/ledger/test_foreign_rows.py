@@ -41,8 +41,8 @@ def with_column(name: str, values: list[object], kind: pa.DataType | None = None
     [
         (lambda t: t.drop_columns("cell"), "it has no column 'cell'"),
         (lambda t: t.drop_columns("key"), "it has no column 'key'"),
-        (with_column("key", ["x"] * 8), "its column 'key' has what is no key"),
-        (with_column("key", [1] * 8), "its column 'key' has what is no key"),
+        (with_column("key", ["x"] * 8), "its column 'key' has an invalid key"),
+        (with_column("key", [1] * 8), "its column 'key' has an invalid key"),
         (with_column("trial", ["one"] * 8), "its column 'trial' holds string, not int32"),
         (with_column("trial", [-1] * 8), "its column 'trial' has -1"),
         (with_column("state", [None] * 8, pa.string()), "'state' has no value in some rows"),

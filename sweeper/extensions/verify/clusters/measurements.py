@@ -1,6 +1,6 @@
 """Tables of measured training iterations: a row is a :class:`Measurement`, or is left out.
 
-The columns are those of tests/golden/clusters (its README): model, plan, GPU, and one measured
+The columns are described in tests/golden/clusters (its README): model, plan, GPU, and one measured
 value with its unit.
 """
 
@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 # Results of MLPerf and plans of Sailor are a file a run: the submitter's, or the cluster's, are one
 # document.
 _ONE_A_RUN = re.compile(r"mlcommons/[^:]*:[^/]*/results|eth-easl/sailor:.*/clariden")
-# Some print what is used of a device: Sailor asks nvidia-smi after each instruction of a pipeline
+# Some print used device memory: Sailor asks nvidia-smi after each instruction of a pipeline
 # (get_total_used_mem of deepspeed/pipe_engine.py), BLOOM's notes have its thousands of MiB (80 of
 # an A100's 81,251 MiB).
 _OF_DEVICES = ("eth-easl/sailor",)
@@ -116,7 +116,7 @@ def find_tables(folder: Path) -> list[Path]:
         raise DimsweepError(
             "no such folder",
             where=str(folder),
-            hint="--data DIR with tables like those of tests/golden/clusters",
+            hint="--data DIR with tables as in tests/golden/clusters",
             code="inaccessible",
         )
     found = [file for file in sorted(folder.glob("*.csv")) if set(_read_header(file)) >= _COLUMNS]
@@ -124,7 +124,7 @@ def find_tables(folder: Path) -> list[Path]:
         raise DimsweepError(
             "no table of training iterations",
             where=str(folder),
-            hint=f"a CSV file with the columns {', '.join(sorted(_COLUMNS))} and those of a plan",
+            hint=f"a CSV file with the columns {', '.join(sorted(_COLUMNS))} and a plan's",
             code="missing",
         )
     return found

@@ -98,13 +98,13 @@ SYSTEMS = (
     # Four a node, all joined by NVLink, and Slingshot between nodes.
     System("GH200", "gh200.*alps", 4, ("npu=gh200", "topology=alps", "collective.gpu=h100")),
     System("H200", r"\bh200", 8, _hgx("h200", "topology=hgx_h100")),
-    # Other memory, and 500 W in the place of 700, which sustain as much less.
+    # Other memory, and 500 W instead of 700, which sustain as much less.
     System(
         "H100", "h100.*500w", 8, (*_H100, "npu.efficiency=0.65", "npu.memory_bandwidth=2400 GB/s")
     ),
     System("H100", "h100", 8, _H100),
-    # B200's chip; no kernels of the others were measured.  In GB300 it gets 1,400 W in the place of
-    # the GB200's 1,200, and in HGX B300 1,100 in the place of 1,000; it sustains as much more.
+    # B200's chip; no kernels of the others were measured.  In GB300 it gets 1,400 W instead of
+    # the GB200's 1,200, and in HGX B300 1,100 instead of 1,000; it sustains as much more.
     System("GB300", "gb300", _RACK, (*_GB200, _FAST, "npu.efficiency=0.94")),
     System("GB200", "gb200", _RACK, _GB200),
     System("B300", "b300", 8, (*_B200, _FAST, "npu.efficiency=0.74")),
