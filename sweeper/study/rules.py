@@ -70,12 +70,12 @@ def answer_warnings(config: Config, program: Program, *, is_proven: bool) -> lis
     """Return the rules' warnings on a study's answer, whose program is ``program``.
 
     No split is faster than one that ``is_proven``, whatever the provisioning of its dimensions.
+    A report has a separate remark on memory.
     """
     found = unit_warnings(config, program, searched=False)
     found += radix_warnings(config, program)
     found += routing_warnings(config, program)
     found += calibration_warnings(config, program)
-    found += memory_warnings(config, program)
     found += describe_unmeasured(program)
     found += fidelity_warnings(config, program, searched=False)
     found += idle_setting_warnings(config, program, (), searched=False)

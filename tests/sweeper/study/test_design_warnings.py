@@ -25,7 +25,13 @@ from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.simulation.program import build_program
 from dimsweep.sweeper.simulation.simulate import simulate
 from dimsweep.sweeper.study.idle import idle_keys
-from dimsweep.sweeper.study.rules import design_warnings, merge_warnings, provisioning_verdict
+from dimsweep.sweeper.study.kept import load_design
+from dimsweep.sweeper.study.rules import (
+    answer_warnings,
+    design_warnings,
+    merge_warnings,
+    provisioning_verdict,
+)
 from tests.support.studies import run
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -126,6 +132,18 @@ def test_a_best_design_that_barely_fits_is_marked(tmp_path: Path) -> None:
         assert lines["memory of the fullest NPU"] == format_bytes(need.total)
         assert lines["  PyTorch may reserve"] == format_bytes(need.reserved)
         assert any("npu.headroom" in text for text in report.notes) == marked
+
+
+def test_a_report_applies_the_rules_to_its_answer(small: Small) -> None:
+    plan = small("what_if=null", "collective.order=baseline")
+    run(plan)
+    study = plan.study.model_copy(update={"warnings": ("before",)})
+    report = build_report(load(plan.folder).to_pandas(), study)
+    ((cell, row),) = report.chosen
+    config = load_design(study, cell.cell, row)
+    found = answer_warnings(config, build_program(config), is_proven=cell.is_proven)
+    assert report.rule_warnings == found
+    assert report.remarks[: len(found)] == found and "before" in report.remarks[-1]
 
 
 PLAN = ("workload=megatron_22b", "topology=dgx_a100", "topology.shape=Switch(8)_Switch(2)")
