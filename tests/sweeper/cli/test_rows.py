@@ -105,7 +105,7 @@ def test_a_new_study_composes_as_it_is(
     config = compose(["study=mine"]).config
     assert config.space.bandwidth.is_searched == (question not in ("network", "plan"))
     for again in ("mine", "mine.yaml"):
-        assert "such a study already" in said(capsys, "new", again, code=1)
+        assert "studies/mine.yaml" in said(capsys, "new", again, code=1)
     assert "cannot name a file" in said(capsys, "new", "../up", code=1)
 
 
