@@ -294,7 +294,9 @@ def test_switches_that_look_alike_and_are_not_fail_one_by_one(
     """Even where all of them look alike: leaves and spines."""
     network = Roft(npus=16, radix=8, rails=2).build()
     known = measure_path_lengths(network)
-    monkeypatch.setattr(paths, "_colours", lambda edges, graph: np.zeros(graph.nodes, np.int64))
+    monkeypatch.setattr(
+        paths, "_refine_colours", lambda edges, graph: np.zeros(graph.nodes, np.int64)
+    )
     assert measure_path_lengths(network).failed == pytest.approx(known.failed, rel=1e-12)
 
 
