@@ -29,6 +29,7 @@ from dimsweep.engine.cluster.remote_memory import RemoteMemory
 from dimsweep.engine.collective.algorithms import list_algorithms
 from dimsweep.engine.compiler import cache_folder
 from dimsweep.engine.errors import (
+    Code,
     DimsweepError,
     InfeasibleError,
     TooManyError,

@@ -44,10 +44,10 @@ def wrap_text(text: str, width: int) -> str:
 
 @dataclass(frozen=True)
 class TerminalTable:
-    """A table in a terminal.  ``look``: arguments of rich's Table."""
+    """A table in a terminal."""
 
     table: Table
-    look: dict[str, Any] = field(default_factory=dict)
+    look: dict[str, Any] = field(default_factory=dict)  #: arguments of rich's Table
 
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
@@ -60,17 +60,17 @@ class TerminalTable:
         least = [
             _longest_part(split_line, head + own) for head, own in zip(heads, cells, strict=True)
         ]
-        room = options.max_width - self._beside(console, options, len(least))
+        room = options.max_width - self._frame_width(console, options, len(least))
         if sum(least) > room:  # names leave half of the width to the numbers
             own = least[:names]
             if names > 1 and sum(own) > room // 2:
-                yield from self._in_one().__rich_console__(console, options)
+                yield from self._join_names().__rich_console__(console, options)
                 return
             least[:names] = _share_width(own, own, room // 2)
         # Heads are broken before names and numbers are.
         wanted = [[_longest_part(_keep_line, own) for own in kind] for kind in (cells, heads)]
         shown = self._columns_that_fit(console, options, least)
-        room = options.max_width - self._beside(console, options, len(shown))
+        room = options.max_width - self._frame_width(console, options, len(shown))
         widths = [least[d] for d in shown]
         for most in wanted:
             widths = _share_width(widths, [most[d] for d in shown], room)
@@ -81,7 +81,7 @@ class TerminalTable:
             text = f"columns not shown for lack of width: {heads_dropped}"
             yield Text(wrap_text(text, options.max_width), style="dim")
 
-    def _in_one(self) -> "TerminalTable":
+    def _join_names(self) -> "TerminalTable":
         """Join all names in one column."""
         table, n = self.table, self.table.n_names
         names = [
@@ -97,13 +97,12 @@ class TerminalTable:
     def _columns_that_fit(
         self, console: Console, options: ConsoleOptions, least: Sequence[int]
     ) -> list[int]:
-        """Return the names, and the columns of numbers that fit next to them with whole words: at
-        least one."""
+        """Return the columns of names, and the columns of numbers that fit: at least one."""
         table = self.table
         shown = list(range(len(table.columns)))
 
         def is_too_wide() -> bool:
-            needed = sum(least[d] for d in shown) + self._beside(console, options, len(shown))
+            needed = sum(least[d] for d in shown) + self._frame_width(console, options, len(shown))
             return needed > options.max_width
 
         while is_too_wide() and len(shown) > table.n_names + 1:
@@ -111,8 +110,8 @@ class TerminalTable:
             shown.remove(max(numbers, key=lambda d: (table.ranks[d] if table.ranks else 0, d)))
         return shown
 
-    def _beside(self, console: Console, options: ConsoleOptions, n: int) -> int:
-        """Return the cells of a line that are between ``n`` columns and beside them."""
+    def _frame_width(self, console: Console, options: ConsoleOptions, n: int) -> int:
+        """Return the cells of a line between and around ``n`` columns."""
         empty = TerminalTable(Table("", [""] * n, ()), self.look)._block(range(n), [1] * n)
         return Measurement.get(console, options.update(width=10_000), empty).maximum - n
 
@@ -142,8 +141,10 @@ def _longest_part(parts: Callable[[str], list[str]], texts: Sequence[str]) -> in
 
 
 def _share_width(least: Sequence[int], most: Sequence[int], room: int) -> list[int]:
-    """Return widths of columns. Room beyond the least goes to the narrowest first, and no column
-    becomes wider than its content; where the least is too much, the widest lose first."""
+    """Return widths of columns within ``room``, between ``least`` and ``most`` if possible.
+
+    The narrowest columns grow first; the widest shrink first.
+    """
     widths = list(least)
     while sum(widths) > room and max(widths, default=0) > 1:
         widths[widths.index(max(widths))] -= 1

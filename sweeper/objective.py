@@ -1,4 +1,4 @@
-"""Objectives: what a study searches for, and which of two values is the better one."""
+"""Objectives: the measures that a study minimises or maximises, and how they are shown."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,43 +30,34 @@ class NetworkFigures:
 
 @dataclass(frozen=True)
 class Objective:
-    """A measure of a trial that a study minimises or maximises.
-
-    ``column`` is the column of the rows that has its values.  ``has_slopes``: the critical path
-    tells how it changes with each bandwidth, so the descent can search for it.  The best is
-    ``most``, such as fastest, and one that is twice as good is "2.00x" and ``better``.  A picture
-    shows it in ``unit``, which is ``factor`` times the column's, under ``title``.  What a design
-    does by it, a sentence ``says``.  ``of_iterations``: it compares iterations, so those of one
-    size.
-    """
+    """A measure of a trial that a study minimises or maximises."""
 
     name: str
-    column: str
-    # a value, and perhaps how many digits of it, with its unit
+    column: str  #: column of the rows with its values
+    #: formats a value, and optionally its number of digits, with the unit
     show: Callable[..., str] = field(compare=False)
-    most: str
-    better: str
-    title: str
-    unit: units.Unit | str
-    factor: float = 1.0
-    says: str = "has {}"
+    most: str  #: the best design, such as "fastest"
+    better: str  #: follows "2.00x" in a comparison, such as "faster than"
+    title: str  #: title of a picture's axis
+    unit: units.Unit | str  #: unit in a picture
+    factor: float = 1.0  #: factor from the column's unit to ``unit``
+    says: str = "has {}"  #: template of a sentence on a design, such as "takes {}"
     maximised: bool = False
     needs_prices: bool = False
-    has_slopes: bool = False
-    of_iterations: bool = False
-    #: what an iteration's seconds are multiplied by in the loss of networks, so that bounds on
-    #: seconds bound the objective; None if no bound of a plan bounds it
+    has_slopes: bool = False  #: the critical path has its slopes, so the descent can search for it
+    of_iterations: bool = False  #: it compares iterations, which must do equal work
+    #: factor on an iteration's seconds in the loss of networks, so that bounds on seconds bound
+    #: the objective; None if no bound of a plan bounds it
     network_factor: Callable[[NetworkFigures], Any] | None = field(default=None, compare=False)
-    #: which keys a network needs for that factor
+    #: keys that a network needs for that factor
     network_needs: str = ""
 
     def claim(self, value: float) -> str:
-        """Return what a design with a ``value`` does, such as "takes 722.7 ms"."""
+        """Return a predicate on a design with this value, such as "takes 722.7 ms"."""
         return self.says.format(self.format_value(value))
 
     def format_value(self, value: float) -> str:
-        """Format a value for a sentence, in which shares have as many digits as papers
-        give them."""
+        """Format a value for a sentence; percentages get three digits."""
         return self.show(value, 3) if self.unit == "%" else self.show(value)
 
     @property
@@ -89,13 +80,14 @@ class Objective:
         return worse <= better * (1 + gap)
 
     def gap(self, value: float, bound: float) -> float:
-        """Return the share by which a ``value`` is worse than a ``bound``, or than
-        another value."""
+        """Return the share by which a ``value`` is worse than a ``bound`` or another value."""
         return (bound / value if self.maximised else value / bound) - 1
 
     def loss(self, value: _Values) -> _Values:
-        """Return the minimised figure: ``value``, or its inverse if it is maximised (seconds times
-        USD for performance per cost). The function is its own inverse."""
+        """Return the minimised figure: ``value``, or its inverse if it is maximised.
+
+        The loss of performance per cost is in seconds times USD. The function is its own inverse.
+        """
         return 1 / value if self.maximised else value
 
     def value(self, row: Any) -> float:
@@ -316,16 +308,15 @@ def parse_objectives(value: Any) -> tuple[Objective, ...]:
     names = value if isinstance(value, (list, tuple)) else [value]
     for name in names:
         if not isinstance(name, str) or name not in OBJECTIVES:
-            raise DimsweepError(
-                f"{format_yaml(name)} is no objective", hint=suggest_names(str(name), OBJECTIVES)
-            )
+            problem = f"unknown objective {format_yaml(name)}"
+            hint = suggest_names(str(name), OBJECTIVES)
+            raise DimsweepError(problem, hint=hint, code="unknown-name")
     if not 1 <= len(names) <= 2 or len(set(names)) < len(names):
-        raise DimsweepError(
-            "give one objective, or two different ones", hint="such as [time, cost]"
-        )
+        problem, hint = "give one objective, or two different ones", "such as [time, cost]"
+        raise DimsweepError(problem, hint=hint, code="out-of-range")
     return tuple(OBJECTIVES[name] for name in names)
 
 
 def follows_slopes(objectives: Sequence[Objective]) -> bool:
-    """Return whether these are one objective whose slopes the critical path gives."""
+    """Return whether the only objective has slopes along the critical path."""
     return len(objectives) == 1 and objectives[0].has_slopes

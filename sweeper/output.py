@@ -9,7 +9,7 @@ from dimsweep.engine import accessing
 
 
 def write_file(path: str | Path, what: str, content: bytes) -> Path:
-    """Write ``content``, which is ``what`` (plural or with an article) in the error's words.
+    """Write a file; ``what`` names its content in an error, such as "the table".
 
     Raises :class:`DimsweepError` that names the file if it cannot be written.
     """
@@ -21,6 +21,6 @@ def write_file(path: str | Path, what: str, content: bytes) -> Path:
 
 @contextmanager
 def writing_file(path: str | Path, what: str) -> Iterator[BinaryIO]:
-    """A file for content that is written bit by bit; raises likewise."""
+    """Open a file for writing in pieces; raises :class:`DimsweepError` as :func:`write_file`."""
     with accessing(path, f"{what} cannot be written"), Path(path).open("wb") as file:
         yield file

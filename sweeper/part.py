@@ -61,7 +61,7 @@ def preserve_errors(check: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 class KeyBounds(Bounds):
-    """The bounds of a key's numbers: ``Annotated[Whole, Within(at_least=2)]``."""
+    """The bounds of a key's numbers: ``Annotated[WholeNumber, KeyBounds(at_least=2)]``."""
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -89,14 +89,14 @@ class _FileNameMark:
 FileName = Annotated[str, _FileNameMark()]
 
 
-def describe_values(what: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
-    """Return a decorator that records in ``text`` which values a parser takes.
+def describe_values(text: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
+    """Return a decorator that records, as ``text``, which values a parser takes.
 
     The tables of keys in the documentation print the text.
     """
 
     def note(parse: Callable[_P, _T]) -> Callable[_P, _T]:
-        parse.takes = what  # type: ignore[attr-defined]
+        parse.takes = text  # type: ignore[attr-defined]
         return parse
 
     return note
@@ -127,8 +127,8 @@ class ValueParser:
         takes: str = "",
     ) -> None:
         self.parse, self._write = parse, write or to_plain
-        # A registry's names are those that it has when they are asked for.
         self.takes = takes or getattr(parse, "takes", "")
+        # A registry may grow later, so it is not copied.
         self.choices = choices if isinstance(choices, Mapping) else tuple(choices)
 
     def __get_pydantic_core_schema__(self, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:
@@ -186,15 +186,15 @@ def parse_name(value: Any, known: Iterable[object]) -> str:
     """
     names = list(map(str, known))
     if not isinstance(value, str | Enum) or str(value) not in names:
-        what = f"{format_yaml(value)} is none of {', '.join(names)}"
-        raise DimsweepError(what, hint=suggest_names(str(value), names))
+        problem, hint = f"unknown value {format_yaml(value)}", suggest_names(str(value), names)
+        raise DimsweepError(problem, hint=hint, code="unknown-name")
     return str(value)
 
 
 def member_parser(
     kind: Callable[[Any], _T], names: Iterable[object] | None = None
 ) -> Callable[[Any], _T]:
-    """Return a parser of members of an enumeration; ``names`` limits them to some."""
+    """Return a parser of members of an enumeration, limited to ``names`` if given."""
     known: Any = kind if names is None else names
     return lambda value: kind(parse_name(value, known))
 
@@ -228,9 +228,9 @@ def expand_per_dimension(value: Any, n: int, where: str) -> tuple[Any, ...]:
     if not isinstance(value, tuple):
         return (value,) * n
     if len(value) != n:
-        numbers = f"{len(value)} value{'s'[: len(value) != 1]} for {n} dimension{'s'[: n != 1]}"
+        problem = f"{len(value)} value{'s'[: len(value) != 1]} for {n} dimension{'s'[: n != 1]}"
         hint = f"give one value for all, or a list of {n}"
-        raise DimsweepError(numbers, where=where, hint=hint)
+        raise DimsweepError(problem, where=where, hint=hint, code="mismatch")
     return value
 
 
@@ -255,7 +255,7 @@ Bandwidths = Annotated[Quantity | tuple[Quantity, ...], ValueParser(list_parser(
 Times = Annotated[Duration | tuple[Duration, ...], ValueParser(list_parser(parse_duration))]
 
 
-_LEAVES = (str, int, float, type(None))  # what most of a configuration is
+_LEAVES = (str, int, float, type(None))  # types of most values of a configuration
 
 
 def walk_values(node: Any, place: str = "") -> Iterator[tuple[str, Any]]:
@@ -281,8 +281,8 @@ class Part(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
     MIRRORS: ClassVar[tuple[type, ...]] = ()  # the dataclasses whose settings are keys of the part
-    RENAMED: ClassVar[Mapping[str, str]] = {}  # keys of earlier versions, and what they are now
-    NESTED: ClassVar[str] = ""  # what to say where another mapping lies within
+    RENAMED: ClassVar[Mapping[str, str]] = {}  # today's names of the keys of earlier versions
+    NESTED: ClassVar[str] = ""  # hint for an unknown key whose value is a mapping
 
     @model_validator(mode="before")
     @classmethod
@@ -293,18 +293,18 @@ class Part(BaseModel):
         extra = cls._extra_part(value) if isinstance(value, Mapping) else None
         known = [*cls.model_fields, *(extra.model_fields if extra else ())]
         if not isinstance(value, Mapping):
-            what = f"{format_yaml(value)} is no mapping"
-            raise DimsweepError(what, hint=f"its keys: {', '.join(known)}")
+            problem = f"{format_yaml(value)} is not a mapping of keys"
+            raise DimsweepError(problem, hint=f"known: {', '.join(known)}", code="wrong-type")
         for name in value:
             if name not in known:
                 now, (first, _, rest) = cls.RENAMED.get(name), str(name).partition(".")
-                hint = f"it is called {now!r} now" if now else suggest_names(str(name), known)
+                hint = f"it is now called {now!r}" if now else suggest_names(str(name), known)
                 if cls.NESTED and isinstance(value[name], Mapping):
                     hint = cls.NESTED
                 if rest and first in known:
                     hint = f"a file nests its keys: {first}: {{{rest.replace('.', ': {')}: ..."
                     hint += "}" * (1 + rest.count("."))
-                raise DimsweepError("unknown key", where=str(name), hint=hint)
+                raise DimsweepError("unknown key", where=str(name), hint=hint, code="unknown-key")
         if extra is None:
             return value
         own = {name: each for name, each in value.items() if name in extra.model_fields}
@@ -313,7 +313,7 @@ class Part(BaseModel):
 
     @classmethod
     def _extra_part(cls, value: Mapping[str, Any]) -> type["Part"] | None:
-        """Return a part whose keys this mapping may have, too, because of its other keys."""
+        """Return a part with further keys that the values of this mapping allow, or None."""
         return None
 
     @classmethod
@@ -395,13 +395,14 @@ def member_set_type(kind: type[_T]) -> ValueParser:
 
     def parse(value: Any) -> frozenset[_T]:
         if not isinstance(value, (list, tuple, frozenset)):
-            raise DimsweepError(f"{value!r} is no list", hint=f"some of [{', '.join(names)}]")
+            hint = f"give a list of some of {', '.join(names)}"
+            raise DimsweepError(f"{value!r} is not a list", hint=hint, code="wrong-type")
         return frozenset(map(one, value))
 
     return ValueParser(parse, sorted, choices=names)
 
 
-# The key of a setting that is a plain number or truth value: nothing else is taken for one.
+# Types of keys for plain numbers and truth values; no other type is converted.
 _STRICT: dict[Any, Any] = {int: WholeNumber, bool: Flag, float: Number}
 
 
@@ -415,7 +416,7 @@ def _whole_number_parser(unit: units.Unit) -> tuple[Callable[[Any], Any], type, 
 
 
 def _build_key(setting: Setting) -> tuple[Any, Any]:
-    """Return the type of the key that a setting becomes, and its default, written with its unit."""
+    """Return the type and the default of a setting's key; the default has its unit."""
     kind, start = setting.type, setting.default
     bounds, unit = setting.bounds, setting.unit
     if unit is not None:
@@ -480,7 +481,7 @@ def mirror(
     Parameters
     ----------
     records
-        The dataclasses; the first one with a setting of a name says what the key is.
+        The dataclasses; of several with a setting of one name, the first defines the key.
     without
         Settings that the part lacks.
     unset
@@ -522,25 +523,28 @@ class VariantParser:
         Types of fields whose keys differ from the field, such as quantities.
     """
 
-    def __init__(self, kinds: Mapping[str, type[Any]], key: str, what: str, **types: Any) -> None:
-        self._kinds, self._key, self._what = kinds, key, what
-        # Not by its name: a plug-in may be loaded anew.
+    def __init__(self, kinds: Mapping[str, type[Any]], key: str, noun: str, **types: Any) -> None:
+        self._kinds, self._key, self._noun = kinds, key, noun
+        # Cached by class and not by name: a plug-in may be loaded again.
         self._part: Callable[[Any], type[Part]] = cache(lambda cls: mirror(cls, **types))
 
     def parse(self, value: Any) -> Any:
+        """Return the object that a name or a mapping describes."""
         if type(value) in self._kinds.values():
             return value
         given = dict(value) if isinstance(value, Mapping) else {self._key: value}
         kind = given.pop(self._key, None)
         if not isinstance(kind, str) or kind not in self._kinds:
             raise DimsweepError(
-                f"{kind!r} is no {self._what}",
+                f"unknown {self._noun} {kind!r}",
                 where=self._key if isinstance(value, Mapping) else "",
                 hint=suggest_names(str(kind), self._kinds),
+                code="unknown-name",
             )
         return self._kinds[kind](**dict(self._part(self._kinds[kind]).from_plain(given)))
 
     def write(self, found: Any) -> Any:
+        """Return an object, or a tuple of them, as plain data."""
         if isinstance(found, tuple):
             return [self.write(each) for each in found]
         (kind,) = (kind for kind, cls in self._kinds.items() if type(found) is cls)
@@ -585,8 +589,8 @@ def parse_npu_numbers(value: Any) -> tuple[int | str, ...]:
     for i, each in enumerate(listed):
         fits = isinstance(each, str) and _RANGE.fullmatch(each)
         if not fits and (not isinstance(each, int) or isinstance(each, bool)):
-            what = f"{format_yaml(each)} is no NPU"
-            raise DimsweepError(what, where=f"[{i}]", hint="its number, or several, such as 8-15")
+            problem, hint = f"{format_yaml(each)} is not an NPU", "give a number or a range: 8-15"
+            raise DimsweepError(problem, where=f"[{i}]", hint=hint, code="bad-syntax")
     return tuple(listed)
 
 
@@ -597,7 +601,7 @@ def expand_npu_numbers(listed: tuple[int | str, ...], n_npus: int) -> tuple[int,
     """
     npus = list[int]()
     for each in listed:
-        told = _RANGE.fullmatch(each) if isinstance(each, str) else None
-        first, last = (int(told[1]), min(int(told[2]), n_npus)) if told else (int(each),) * 2
-        npus += range(first, last + 1, int(told[3] or 1) if told else 1)
+        ends = _RANGE.fullmatch(each) if isinstance(each, str) else None
+        first, last = (int(ends[1]), min(int(ends[2]), n_npus)) if ends else (int(each),) * 2
+        npus += range(first, last + 1, int(ends[3] or 1) if ends else 1)
     return tuple(npus)

@@ -1,7 +1,6 @@
-"""Where configuration files, studies and what they name may lie.
+"""Paths of configuration files and studies, and of the files that they name.
 
-Names are a user's: of one that is too long, or has a zero byte, ``os.path`` says that it is not
-there.
+Invalid names (too long, or with a zero byte) count as missing files, as in ``os.path``.
 """
 
 import glob
@@ -16,12 +15,15 @@ _copies: dict[str, Path] = {}
 _extra_folders: list[Path] = []
 _HERE = Path(__file__).resolve().parents[1]
 PLUGINS = "dimsweep.plugins"  # the entry points by which installed packages name their plug-ins
-PICTURE = ".picture.yaml"  # how a file in studies/ ends that is no study, but its picture
+PICTURE = ".picture.yaml"  # ending of files in studies/ that describe pictures
 
 
 def list_folders(folder: str) -> list[Path]:
-    """Return the places of ``folder`` (conf or studies): the current folder first, then the
-    installation, and last the folders of :func:`search_also` and of installed plug-ins."""
+    """Return all folders for ``folder`` ("conf" or "studies"), in order of precedence.
+
+    The current folder comes first, then the installation, then the folders of
+    :func:`set_extra_folders` and of installed plug-ins.
+    """
     mine, theirs = Path.cwd() / folder, installed_folder(folder)
     own = [mine] if os.path.isdir(mine) and not os.path.samefile(mine, theirs) else []
     others = dict.fromkeys((*_extra_folders, *_plugin_folders()))
@@ -29,14 +31,15 @@ def list_folders(folder: str) -> list[Path]:
 
 
 def installed_folder(folder: str) -> Path:
-    """Return the installed ``folder``: inside the package in a wheel, next to its rooms in a
-    checkout."""
+    """Return the installed ``folder``: in the package of a wheel, or at the top of a checkout."""
     return _HERE / folder
 
 
 def set_extra_folders(folders: Sequence[Path]) -> None:
-    """Replace the folders at the end of :func:`homes`. They hold configuration groups; the group
-    of studies is ``study``."""
+    """Replace the last folders of :func:`list_folders`.
+
+    They hold configuration groups; the group of studies is ``study``.
+    """
     _extra_folders[:] = folders
 
 
@@ -51,7 +54,7 @@ def installed_plugins() -> tuple[str, ...]:
 
 
 def _may_name_plugins(folder: str) -> bool:
-    """Return whether a package in a folder of ``sys.path`` may name plug-ins: an archive may."""
+    """Return whether a package in a folder, or an archive, of ``sys.path`` may name plug-ins."""
     named = glob.iglob(os.path.join(glob.escape(folder or "."), "*-info", "entry_points.txt"))
     return os.path.isfile(folder) or any(PLUGINS in Path(file).read_text() for file in named)
 
@@ -62,8 +65,7 @@ def _plugin_folders() -> tuple[Path, ...]:
 
 
 def plugin_options_folder(plugin: str) -> Path | None:
-    """Return the folder of a plug-in's configuration groups, ``conf`` next to its file or in its
-    package; None if it has none."""
+    """Return a plug-in's folder ``conf``, next to its file or in its package, or None."""
     if is_file(plugin):
         places = [find_file(plugin).absolute().parent]
     else:
@@ -76,18 +78,17 @@ def plugin_options_folder(plugin: str) -> Path | None:
 
 
 def is_file(plugin: str) -> bool:
-    """Return whether a plug-in is named by its file, rather than as a module."""
+    """Return whether a plug-in is given as a file, rather than as a module."""
     return plugin.endswith(".py") or "/" in plugin
 
 
 def register_copies(files: Mapping[str, Path]) -> None:
-    """Make :func:`found` return this machine's copies of another machine's files."""
+    """Make :func:`find_file` return this machine's copies of another machine's files."""
     _copies.update(files)
 
 
 def find_file(path: str) -> Path:
-    """Return a file (or the prefix of files) that a configuration names: as given, or next to the
-    studies."""
+    """Return a file, or the prefix of files, of a configuration: as given, or next to studies."""
     if path in _copies:
         return _copies[path]
     for place in (Path(path), *(home / path for home in list_folders("studies"))):
@@ -105,8 +106,7 @@ def list_files(path: str) -> list[Path]:
 
 
 def find_option(group: str, name: str) -> Path | None:
-    """Return the file of an option of a configuration group, or a file of conf/ itself if the
-    group is empty."""
+    """Return the file of an option of a configuration group, or of conf/ if the group is ""."""
     files = (home / group / f"{name}.yaml" for home in list_folders("conf"))
     return next((file for file in files if os.path.isfile(file)), None)
 
@@ -135,8 +135,7 @@ def is_path(study: str) -> bool:
 
 
 def list_studies() -> list[str]:
-    """Return the names of all studies in the current folder's studies/ and in the
-    installed one."""
+    """Return the names of all studies in the current folder's studies/ and the installed one."""
     files = (file for home in list_folders("studies") for file in home.glob("*.yaml"))
     studies = (file for file in files if not file.name.endswith(PICTURE))
     return sorted({file.stem for file in studies if file.is_file()})

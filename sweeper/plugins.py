@@ -3,8 +3,8 @@
 A plug-in is a Python file, or a module that can be imported, which registers something when it is
 loaded (:class:`engine.registry.Registry`).  A configuration names it under ``plugins``; installed
 packages name theirs as entry points of the group ``dimsweep.plugins``, and these are always loaded.
-Its text goes with a study to the workers, which may be on machines that do not have it, and a
-digest of the text is a part of what a row depends on.
+A study sends its text to the workers, whose machines may lack the file, and rows depend on a digest
+of the text.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from dimsweep.engine import DimsweepError
+from dimsweep.engine import Code, DimsweepError
 from dimsweep.engine.registry import Entry, recording_registrations
 from dimsweep.sweeper.places import (
     find_file,
@@ -37,16 +37,11 @@ _HINT = "a plug-in is a Python file, such as plugins=[mine.py], or a module that
 
 @dataclass(frozen=True)
 class Plugin:
-    """The text of a plug-in.
+    """The text of a plug-in."""
 
-    ``name`` is its name in a configuration, and ``files`` are those of its package, by their paths
-    within the folder in which Python would look for it. ``path`` is the original place of a
-    plug-in that is a file; None for a module.
-    """
-
-    name: str
-    files: Mapping[str, bytes]
-    path: str | None = None
+    name: str  #: name in a configuration
+    files: Mapping[str, bytes]  #: files of its package, by path from the folder on ``sys.path``
+    path: str | None = None  #: original place of a plug-in that is a file; None for a module
 
     @cached_property
     def digest(self) -> str:
@@ -74,8 +69,9 @@ def read_plugin(name: str) -> Plugin:
     try:
         return Plugin(name, {path.name: path.read_bytes()}, str(path))
     except OSError as error:
-        what = "there is no such file" if not path.exists() else f"{error.strerror}"
-        raise DimsweepError(what, where=f"plugins: {name}", hint=_HINT) from error
+        problem = "there is no such file" if not path.exists() else f"{error.strerror}"
+        where = f"plugins: {name}"
+        raise DimsweepError(problem, where=where, hint=_HINT, code="inaccessible") from error
 
 
 def _read_module(name: str) -> Plugin:
@@ -85,7 +81,8 @@ def _read_module(name: str) -> Plugin:
     except (ImportError, ValueError):
         spec = None
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
-        raise DimsweepError("there is no such module", where=f"plugins: {name}", hint=_HINT)
+        problem, where = "there is no such module", f"plugins: {name}"
+        raise DimsweepError(problem, where=where, hint=_HINT, code="inaccessible")
     origin = Path(spec.origin)
     if not spec.submodule_search_locations:
         return Plugin(name, {origin.name: origin.read_bytes()})
@@ -94,7 +91,7 @@ def _read_module(name: str) -> Plugin:
 
 
 class Importer(MetaPathFinder, InspectLoader):
-    """Lets Python import modules from their text."""
+    """An importer of modules from their text."""
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self._files = files
@@ -102,7 +99,7 @@ class Importer(MetaPathFinder, InspectLoader):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of a module that is among the files."""
+        """Return the spec of a module among the files, or None."""
         if self._file(name) not in self._files:
             return None
         return importlib.util.spec_from_loader(name, self, origin=self._file(name))
@@ -112,6 +109,7 @@ class Importer(MetaPathFinder, InspectLoader):
         return f"{name.replace('.', '/')}/__init__.py" in self._files
 
     def get_source(self, name: str) -> str:
+        """Return the text of a module."""
         return self._files[self._file(name)].decode()
 
     def get_code(self, name: str) -> Any:
@@ -125,12 +123,11 @@ class Importer(MetaPathFinder, InspectLoader):
 
 @dataclass(frozen=True)
 class LoadedPlugin:
-    """A loaded plug-in, its entries in registries, and the options of configuration groups that it
-    adds, such as ``workload=mine``."""
+    """A loaded plug-in."""
 
     plugin: Plugin
-    entries: Sequence[Entry] = field(default=())
-    options: Sequence[str] = field(default=())
+    entries: Sequence[Entry] = field(default=())  #: its entries in registries
+    options: Sequence[str] = field(default=())  #: the options that it adds: ``workload=mine``
 
     def forget(self) -> None:
         """Remove its entries from the registries."""
@@ -140,11 +137,11 @@ class LoadedPlugin:
 
 
 _loaded: dict[str, LoadedPlugin] = {}  # by name
-_received: dict[str, Plugin] = {}  # those of another machine, by name
+_received: dict[str, Plugin] = {}  # plug-ins of another machine, by name
 
 
 def load_plugins(names: Sequence[str], *, anew: bool = False) -> None:
-    """Load the plug-ins of these names, and installed ones; ``anew``: load changed ones again.
+    """Load the named plug-ins and all installed ones; ``anew``: load changed ones again.
 
     Raises :class:`DimsweepError` with file and line for a plug-in that is missing, cannot be read
     or run, registers nothing, or takes a registered name.
@@ -167,7 +164,7 @@ def unload_plugins() -> None:
 
 
 def loaded_plugins(names: Iterable[str]) -> list[LoadedPlugin]:
-    """Return the loaded plug-ins of these names, after the installed ones."""
+    """Return the loaded plug-ins with these names, after the installed ones."""
     return [_loaded[name] for name in dict.fromkeys((*installed_plugins(), *names))]
 
 
@@ -177,8 +174,10 @@ def plugin_digests(names: Iterable[str]) -> dict[str, str]:
 
 
 class PluginShipment:
-    """Plug-ins on their way to a worker. Unpickling this loads them, so it must arrive before
-    objects of theirs."""
+    """Plug-ins on their way to a worker, which loads them when it unpickles this.
+
+    It must arrive before any object of their classes.
+    """
 
     def __init__(self, names: Iterable[str]) -> None:
         self.plugins = [each.plugin for each in loaded_plugins(names)]
@@ -193,7 +192,7 @@ def _receive(plugins: Sequence[Plugin]) -> None:
 
 
 def _load(plugin: Plugin) -> LoadedPlugin:
-    """Run a plug-in, and replace an earlier text of it."""
+    """Run a plug-in; it replaces a loaded one with the same module."""
     module, known = plugin.module, set(sys.modules)
     options = _list_options(plugin)
     for name, other in list(_loaded.items()):
@@ -214,25 +213,26 @@ def _load(plugin: Plugin) -> LoadedPlugin:
         raise DimsweepError(
             "it registers nothing",
             where=f"plugins: {plugin.path or plugin.name}",
-            hint="such as a call of dimsweep.engine.topology.register(MyBlock())",
+            hint="add a call such as dimsweep.engine.topology.register(MyBlock())",
+            code="missing",
         )
     return LoadedPlugin(plugin, tuple(entries), tuple(options))
 
 
 def _list_options(plugin: Plugin) -> list[str]:
-    """Return the options of configuration groups that a plug-in adds; raises
-    :class:`DimsweepError` for one that exists."""
+    """Return the options that a plug-in adds; raises :class:`DimsweepError` for a known one."""
     folder = plugin_options_folder(plugin.name)
     if folder is None or folder.resolve() == Path("conf").resolve():
-        return []  # the current folder's may be in the place of others
+        return []  # options of the current folder may replace others
     options = [file.relative_to(folder) for file in sorted(folder.glob("*/*.yaml"))]
     others = [plugin_options_folder(name) for name in _loaded if name != plugin.name]
     for place in {home for home in (installed_folder("conf"), *others) if home} - {folder}:
         if taken := [option for option in options if (place / option).exists()]:
             raise DimsweepError(
-                f"there is a {taken[0].parent} {taken[0].stem!r} already, in {place}",
+                f"{taken[0].parent} {taken[0].stem!r} exists already, in {place}",
                 where=f"plugins: {folder / taken[0]}",
                 hint="give it another name",
+                code="duplicate",
             )
     return [f"{option.parent}={option.stem}" for option in options]
 
@@ -242,16 +242,16 @@ def _run(plugin: Plugin, module: str) -> None:
         _import(plugin, module)
         return
     (text,) = plugin.files.values()
-    found_there = sys.modules[module] = ModuleType(module)
-    found_there.__file__ = plugin.path
+    made = sys.modules[module] = ModuleType(module)
+    made.__file__ = plugin.path
     lines = text.decode("utf-8-sig").splitlines(keepends=True)
     # Tracebacks on a machine without the file show its lines, too.
     linecache.cache[plugin.path] = (len(text), None, lines, plugin.path)
-    exec(compile(text, plugin.path, "exec"), found_there.__dict__)
+    exec(compile(text, plugin.path, "exec"), made.__dict__)
 
 
 def _import(plugin: Plugin, module: str) -> None:
-    """Import a module: this machine's own if it is the same."""
+    """Import a module: this machine's file if it has the same text, else the received text."""
     try:
         same = read_plugin(plugin.name).digest == plugin.digest
     except DimsweepError:
@@ -270,8 +270,7 @@ def _forget_module(module: str) -> None:
 
 
 def find_plugin_error(error: Exception) -> DimsweepError | None:
-    """Return the error of a loaded plug-in, with its file and line; None if no plug-in
-    raised it."""
+    """Return an error that a loaded plug-in raised, with file and line, or None."""
     files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
     for each in _loaded.values():
         if any(map(each.plugin.has_file, files)):
@@ -281,8 +280,10 @@ def find_plugin_error(error: Exception) -> DimsweepError | None:
 
 def _explain(error: Exception, plugin: Plugin) -> DimsweepError:
     """Return an error with the plug-in's file and line."""
+    code: Code = "invalid"
     if isinstance(error, SyntaxError):
-        where, what = f"{error.filename}:{error.lineno}", f"it is no Python: {error.msg}"
+        where, problem = f"{error.filename}:{error.lineno}", f"it is not Python: {error.msg}"
+        code = "bad-syntax"
     else:
         lines = [
             f"{frame.f_code.co_filename}:{line}"
@@ -290,7 +291,7 @@ def _explain(error: Exception, plugin: Plugin) -> DimsweepError:
             if plugin.has_file(frame.f_code.co_filename)
         ]
         where = lines[-1] if lines else plugin.path or plugin.name
-        what = f"it raises {type(error).__name__}: {error}".rstrip(": ")
+        problem = f"it raises {type(error).__name__}: {error}".rstrip(": ")
     if isinstance(error, DimsweepError):
         return error.replace(where=f"plugins: {where}")
-    return DimsweepError(what, where=f"plugins: {where}")
+    return DimsweepError(problem, where=f"plugins: {where}", code=code)

@@ -7,14 +7,16 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Table:
-    """A table of texts; the first ``n_names`` columns are names, the others numbers.  The unit of a
-    column is in its head."""
+    """A table of texts; the first ``n_names`` columns are names, the others numbers.
+
+    The head of a column has its unit.
+    """
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     n_names: int = 1
-    #: for each column, how soon it is dropped where there is no room: the largest first
+    #: rank of each column; the largest are dropped first if the table is too wide
     ranks: Sequence[int] = ()
 
 
@@ -31,7 +33,7 @@ class Column:
 def tabulate(
     title: str, items: Iterable[Any], columns: Iterable[Column], n_names: int = 1
 ) -> list[Table]:
-    """Return a table with a row for each item; none without items."""
+    """Return a table with a row for each item; an empty list without items."""
     shown = [column for column in columns if column.is_shown]
     rows = [tuple(column.show(item) for column in shown) for item in items]
     heads = tuple(column.head for column in shown)

@@ -1,4 +1,4 @@
-"""What every room prints in the same way: lines, tables, and a sign of life while work runs."""
+"""Output to the terminal that all rooms share: lines, tables, and the progress of work."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,13 +27,13 @@ REPORT_INTERVAL = 30.0  # seconds between lines where there is no terminal
 
 
 def wide_console(width: int, *, stderr: bool = False) -> Console:
-    """Where tables of up to ``width`` letters are printed; a file or a pipe is as wide as these."""
+    """Return a console for tables; a file or a pipe is ``width`` letters wide."""
     console = Console(stderr=stderr)
     return console if console.is_terminal else Console(stderr=stderr, width=width)
 
 
 def print_line(text: str, console: Console, style: str = "") -> None:
-    """Print a line as it is: brackets are no markup, and no line is broken in a file or a pipe."""
+    """Print a line as it is: without markup, and without line breaks in a file or a pipe."""
     console.print(Text(text, style=style), soft_wrap=True)
 
 
@@ -43,7 +43,7 @@ def count_lines(text: str, width: int) -> int:
 
 
 def print_warnings(warnings: Iterable[str], console: Console) -> None:
-    """Print what the design rules found, a line each."""
+    """Print warnings, one on each line."""
     for text in warnings:
         print_line(f"warning: {text}", console, "yellow")
 
@@ -51,12 +51,12 @@ def print_warnings(warnings: Iterable[str], console: Console) -> None:
 def make_table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1
 ) -> TerminalTable:
-    """Return a table without lines; the first ``left`` columns are names, the others numbers."""
+    """Return a table without rules; the first ``left`` columns are names, the others numbers."""
     return plain_table(Table("", columns, list(rows), left))
 
 
 def plain_table(table: Table) -> TerminalTable:
-    """Return a table as it is printed outside of reports: without lines."""
+    """Return a table without rules, as outside of reports."""
     return TerminalTable(table, {"box": None, "header_style": "bold"})
 
 
@@ -64,11 +64,10 @@ def plain_table(table: Table) -> TerminalTable:
 def showing_progress(
     what: str, console: Console, total: int | None = None
 ) -> Iterator[Callable[[], None]]:
-    """Within it, a terminal shows that ``what`` is done and for how long, and a file or a pipe is
-    told so every half a minute.
+    """Show that the task ``what`` runs, and for how long.
 
-    What it yields is called when one of ``total`` parts is done: that also says how many are, and
-    about how long the others take.
+    A file or a pipe gets a line every 30 seconds. Yields a function to call whenever one of
+    ``total`` parts is finished; their number gives the remaining time.
     """
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     more = () if total is None else (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -76,10 +75,7 @@ def showing_progress(
     with Progress(*columns, *more, console=console, transient=True, disable=disabled) as progress:
         task = progress.add_task(what, total=total)
         if disabled:
-            teller = Thread(
-                target=_report, args=(progress.tasks[0], console, finished), daemon=True
-            )
-            teller.start()
+            Thread(target=_report, args=(progress.tasks[0], console, finished), daemon=True).start()
         try:
             yield partial(progress.advance, task)
         finally:
@@ -87,7 +83,7 @@ def showing_progress(
 
 
 def _report(task: Task, console: Console, finished: Event) -> None:
-    """Say now and then how far a task is."""
+    """Print the progress of a task periodically until ``finished`` is set."""
     while not finished.wait(REPORT_INTERVAL):
         text = f"{task.description}: {task.elapsed or 0.0:,.0f} s"
         if task.total is not None:
@@ -99,7 +95,7 @@ def _report(task: Task, console: Console, finished: Event) -> None:
 
 
 def format_count(n: int, thing: str) -> str:
-    """``1 trace``, ``2 traces``, ``2 classes``, ``2 studies``."""
+    """Return a number with its noun: ``1 trace``, ``2 traces``, ``2 classes``, ``2 studies``."""
     if n != 1 and thing.endswith("y"):
         return f"{n:,} {thing[:-1]}ies"
     ending = "" if n == 1 else "es" if thing.endswith("s") else "s"

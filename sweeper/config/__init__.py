@@ -1,1 +1,1 @@
-"""Configuration: which keys there are, and how files and overrides make one."""
+"""Configuration: its schema, and its composition from files and overrides."""

@@ -34,15 +34,15 @@ _DATE = re.compile(r"\d{4}(-(0[1-9]|1[0-2]))?")
 def _parse_date(value: Any) -> str:
     text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     if not isinstance(text, str) or not _DATE.fullmatch(text):
-        hint = 'a year, or a year and a month, such as "2024-08"'
-        raise DimsweepError(f"{format_yaml(value)} is no date", hint=hint)
+        hint = 'give a year, or a year and a month, such as "2024-08"'
+        raise DimsweepError(f"{format_yaml(value)} is not a date", hint=hint, code="bad-syntax")
     return text
 
 
 def _parse_source(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        hint = "who says so: a list, a quotation, a page"
-        raise DimsweepError(f"{format_yaml(value)} is no source", hint=hint)
+        hint = "name the document: a price list, a quotation, a page"
+        raise DimsweepError(f"{format_yaml(value)} is not a source", hint=hint, code="wrong-type")
     return value
 
 
@@ -104,7 +104,8 @@ class SoldPart(
     def build(self, name: str) -> engine.Part:
         """Return the engine's part; raises :class:`DimsweepError` for a cable without a medium."""
         if self.kind is PartKind.CABLE and self.medium == "board":
-            raise DimsweepError("a cable has a medium", where="medium", hint="copper or fibre")
+            problem, hint = "a cable needs a medium", "copper or fibre"
+            raise DimsweepError(problem, where="medium", hint=hint, code="missing")
         given = {k: v for k, v in self.settings(engine.Part).items() if v is not None}
         given |= {"medium": engine_medium(self.medium), "name": name}
         given |= {k: v.build() for k, v in (("price", self.price), ("watts", self.watts)) if v}
@@ -159,7 +160,8 @@ class Catalogue(Part):
         """Return the links of a kind; raises :class:`DimsweepError` for an unknown kind."""
         if name not in self.links:
             hint = suggest_names(name, self.links)
-            raise DimsweepError(f"there are no links {name!r} in conf/parts.yaml", hint=hint)
+            problem = f"conf/parts.yaml has no kind of links {name!r}"
+            raise DimsweepError(problem, hint=hint, code="unknown-name")
         return self.links[name]
 
 

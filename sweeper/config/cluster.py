@@ -38,7 +38,7 @@ from dimsweep.sweeper.part import (
 )
 from dimsweep.sweeper.places import find_file
 
-_NEAR = 2  # sizes that are told on either side of one that is not possible
+_NEAR = 2  # sizes to propose below and above an impossible one
 
 
 class Growth(Part):
@@ -59,9 +59,10 @@ class Growth(Part):
         Raises :class:`DimsweepError` for an impossible size.
         """
         if nodes < 1:
-            raise DimsweepError(f"{nodes} nodes are no machine", hint="1 or more")
+            raise DimsweepError(f"{nodes}; it must be 1 or more", code="out-of-range")
         if self.most is not None and nodes > self.most:
-            raise DimsweepError(f"there are no {nodes:,} nodes", hint=f"at most {self.most:,}")
+            problem = f"{nodes:,}; this machine has {self.most:,} nodes or fewer"
+            raise DimsweepError(problem, code="out-of-range")
         if self.cube is not None and self.within is not None:
             return self._torus(nodes, self.cube, self.within)
         blocks, inside, n = parse_shape(shape), 1, 0
@@ -69,8 +70,9 @@ class Growth(Part):
             inside, n = inside * blocks[n][1], n + 1
         if inside != self.node or n != len(blocks) - 1:
             raise DimsweepError(
-                f"{shape} is not one dimension of nodes of {self.node} NPUs",
-                hint="leave nodes out where topology.shape says the size",
+                f"{shape} is not one dimension of nodes with {self.node} NPUs",
+                hint="leave nodes out, and give the size in topology.shape",
+                code="mismatch",
             )
         return re.sub(r"\(\d+\)$", f"({nodes})", shape.strip())
 
@@ -88,11 +90,12 @@ class Growth(Part):
             if any(_factor_sides(n, [each // cube for each in within]))
         ]
         near = [n for n in known if n < nodes][-_NEAR:] + [n for n in known if n > nodes][:_NEAR]
-        whole = " x ".join([str(cube)] * len(within))
+        cube_shape, limits = " x ".join([str(cube)] * len(within)), " x ".join(map(str, within))
         raise DimsweepError(
-            f"{nodes:,} x {self.node} NPUs are no torus of cubes of {whole} within "
-            f"{' x '.join(map(str, within))}",
-            hint=f"the nearest that are: {', '.join(f'{n:,}' for n in near)}",
+            f"{nodes:,} nodes of {self.node} NPUs do not form a torus of {cube_shape} cubes within "
+            f"{limits} NPUs",
+            hint=f"nearest possible: {', '.join(f'{n:,}' for n in near)}",
+            code="mismatch",
         )
 
 
@@ -139,7 +142,8 @@ class Topology(Part):
                 return read_topology(find_file(self.file), list(self.tiers))
         for name in ("shape", "bandwidth", "latency"):
             if getattr(self, name) is None:
-                raise DimsweepError("this key needs a value", where=name, hint=GIVE)
+                problem = "this key needs a value"
+                raise DimsweepError(problem, where=name, hint=GIVE, code="missing")
         assert self.shape is not None
         assert self.bandwidth is not None
         assert self.latency is not None
@@ -163,12 +167,13 @@ class Topology(Part):
             return
         text = self.plain()
         fitting = {k: [*text[k], *[text[k][-1]] * n][:n] for k in lists}
-        told = " ".join(f"'topology.{k}=[{', '.join(v)}]'" for k, v in fitting.items())
+        example = " ".join(f"'topology.{k}=[{', '.join(v)}]'" for k, v in fitting.items())
         first, size = next((k, len(v)) for k, v in lists.items())
         raise DimsweepError(
             f"{size} value{'s'[: size != 1]} for {n} dimension{'s'[: n != 1]}",
             where=first,
-            hint=f"give one value for all, or a list of {n}, such as {told}",
+            hint=f"give one value for all, or a list of {n}, such as {example}",
+            code="mismatch",
         )
 
 
@@ -215,24 +220,27 @@ class Memory(
             return None
         if self.kind not in MEMORIES:
             raise DimsweepError(
-                f"there is no memory {self.kind!r}",
+                f"unknown kind of memory {self.kind!r}",
                 where="kind",
                 hint=suggest_names(self.kind, MEMORIES),
+                code="unknown-name",
             )
         known = {field.name for field in dataclasses.fields(MEMORIES[self.kind])}
         for name in given:
             if name not in known:
                 raise DimsweepError(
-                    f"a memory of kind {self.kind!r} has no {name}",
+                    f"a memory of kind {self.kind!r} has no key {name}",
                     where=name,
-                    hint=f"{name}: null, or a kind that has it; keys of {self.kind}: "
+                    hint=f"set {name} to null, or choose another kind; keys of {self.kind}: "
                     f"{', '.join(sorted(known))}",
+                    code="unknown-key",
                 )
         if self.bandwidth is None:
             raise DimsweepError(
                 f"the memory has {', '.join(given)}, but no bandwidth",
                 where="bandwidth",
-                hint="such as 25 GB/s; memory=none is no memory at all",
+                hint="give one, such as 25 GB/s; memory=none removes the memory",
+                code="missing",
             )
         return MEMORIES[self.kind](**given)
 
@@ -277,19 +285,20 @@ class Collective(
 
     def build(self, n_dims: int) -> CollectiveModel:
         """Return the model of collectives for ``n_dims`` dimensions; reads ``measured``."""
-        told = self.settings(CollectiveModel)
+        settings = self.settings(CollectiveModel)
         for name in ("algorithms", "all_to_all"):
-            told[name] = expand_per_dimension(told[name], n_dims, name)
-        told |= {"library": self._library(), "timings": self._timings(n_dims)}
-        return CollectiveModel(**told)
+            settings[name] = expand_per_dimension(settings[name], n_dims, name)
+        settings |= {"library": self._library(), "timings": self._timings(n_dims)}
+        return CollectiveModel(**settings)
 
     def _timings(self, n_dims: int) -> Timings | None:
         if self.measured is None:
             if self.measured_bandwidth is not None:
                 raise DimsweepError(
-                    "no file of measurements is given",
+                    "it needs a file of measurements",
                     where="measured_bandwidth",
-                    hint="collective.measured=FILE, whose links had these bandwidths",
+                    hint="add collective.measured=FILE, measured on links of these bandwidths",
+                    code="missing",
                 )
             return None
         with naming_place("measured"):
@@ -305,19 +314,23 @@ class Collective(
             return None
         if self.library != "nccl":
             raise DimsweepError(
-                f"there is no collective library {self.library!r}",
+                f"unknown collective library {self.library!r}",
                 where="library",
                 hint=suggest_names(self.library, ["nccl"]),
+                code="unknown-name",
             )
         if self.gpu is None:
             raise DimsweepError(
-                "NCCL's times depend on the kind of GPU, which is not known",
+                "NCCL's times depend on the kind of GPU, which is not given",
                 where="gpu",
-                hint="such as collective.gpu=h100; npu.kernels says it, too",
+                hint="give collective.gpu, such as h100, or npu.kernels",
+                code="missing",
             )
         if self.nccl_nvls_enable not in (0, 1, 2):
             raise DimsweepError(
-                f"unknown value {self.nccl_nvls_enable}", where="nccl_nvls_enable", hint="0, 1 or 2"
+                f"{self.nccl_nvls_enable}; it must be 0, 1 or 2",
+                where="nccl_nvls_enable",
+                code="out-of-range",
             )
         return Nccl(self.gpu, self.nccl_algo, self.nccl_proto, self.nccl_nvls_enable)
 
@@ -325,4 +338,5 @@ class Collective(
         """Raise :class:`DimsweepError` for a setting of NCCL if NCCL does not run."""
         for name in _NCCL:
             if getattr(self, name) != type(self).model_fields[name].default:
-                raise DimsweepError("NCCL does not run", where=name, hint="collective=nccl")
+                problem, hint = "it is a setting of NCCL, which does not run", "add collective=nccl"
+                raise DimsweepError(problem, where=name, hint=hint, code="conflict")

@@ -32,7 +32,7 @@ def complete_override(typed: Sequence[str], incomplete: str) -> list[str]:
     key may become the study unless one is typed.
     """
     if any(word.startswith("plugins=") for word in typed):
-        _compose_leniently(typed)  # finds the presets that they bring along
+        _compose_leniently(typed)  # finds the presets of the plug-ins
     known = list_groups()
     if "=" in incomplete:
         name, _, value = incomplete.partition("=")

@@ -70,13 +70,13 @@ def compose(
         Whether overrides may have several values. They become axes of the grid, or a range that
         is searched; a group has the first of several options.
     state
-        State of the files, as an earlier :attr:`Composed.state` has it; the files are looked at
-        unless it is given.
+        State of the files, from an earlier :attr:`ComposedConfig.state`. If it is None, the files
+        are inspected.
 
     Raises
     ------
     DimsweepError
-        Names the file and the key that are wrong.
+        If a file or a key is wrong; the place names both.
     """
     words = list(map(read_override, overrides))
     for word in words if not may_sweep else ():
@@ -86,10 +86,10 @@ def compose(
     origin = Origin(tuple(overrides), choices, varied=tuple(values or ()))
     with explaining_errors(origin):
         for key, value in (values or {}).items():
-            # Merged, a mapping whose order counts would keep the order of the one before it.
+            # Merging would keep the order of the existing mapping.
             OmegaConf.update(node, key, value, merge=not has_order(key), force_add=True)
         plain = OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
-        if may_sweep and values is None:  # a cell of the grid has a value of each axis
+        if may_sweep and values is None:  # a cell has one value of each axis
             replace_axes(plain, words)
         apply_sweeps(plain, words)
         _check_size(plain, choices)
@@ -125,9 +125,9 @@ def compose_hydra_config(overrides: Sequence[str]) -> DictConfig:
 def print_info(overrides: Sequence[str], info: str) -> None:
     """Print Hydra's information on a composition, one of the choices of its ``--info``."""
     words = list(map(read_override, overrides))
-    _compose_node(words)  # raises errors in our own words
+    _compose_node(words)  # reports errors better than Hydra
     lines = [word.line for word in words if word.is_setting and not word.is_sweep]
-    log = logging.getLogger()  # Hydra has it print, and leaves it so
+    log = logging.getLogger()  # Hydra changes its level and handlers
     level, handlers = log.level, list(log.handlers)
     try:
         show_info(info, _choose(words), lines)
@@ -138,27 +138,26 @@ def print_info(overrides: Sequence[str], info: str) -> None:
 
 def _refuse_sweep(word: ConfigOverride) -> None:
     if word.is_sweep:
-        hint = "`dimsweep sweep` simulates each of them; a list is written in brackets, a number "
-        hint += "with a point, and a text with commas or brackets in quotes"
+        hint = "`dimsweep sweep` simulates several values; for one value, write a list in brackets,"
+        hint += " a number with a point, and a text with commas or brackets in quotes"
         if shape := word.shape:
-            hint = f"did you mean {shape}? `dimsweep sweep` simulates each of several shapes"
-        what = f"{word.text.partition('=')[2]} gives this key several values"
-        raise DimsweepError(what, where=word.key, hint=hint)
+            hint = f"did you mean {shape}? `dimsweep sweep` simulates several shapes"
+        problem = f"{word.text.partition('=')[2]} gives this key several values"
+        raise DimsweepError(problem, where=word.key, hint=hint, code="unsupported")
 
 
 def _compose_node(
     words: Sequence[ConfigOverride], *, anew: bool = True, state: int | None = None
 ) -> tuple[Mapping[str, str], DictConfig, int]:
-    """Return the option chosen for each group, the keys of files and overrides, unresolved and
-    unchecked, and the state of the files.
+    """Return each group's option, the keys (unresolved and unchecked), and the files' state.
 
-    Loads plug-ins before, and ``anew`` where they have changed: Hydra must know their options and
-    kinds of workloads.
+    Plug-ins are loaded first (``anew``: changed ones again), since Hydra must know their options.
     """
     origin = Origin(tuple(word.text for word in words), {})
     if len(named := _named_studies(words)) > 1:
-        hint = "give one; `dimsweep compare` shows the best of several"
-        raise DimsweepError(f"{' and '.join(named)} are named", where="study", hint=hint)
+        problem = f"several studies are given: {' and '.join(named)}"
+        hint = "give one; `dimsweep compare` compares several"
+        raise DimsweepError(problem, where="study", hint=hint, code="conflict")
     with explaining_errors(origin):
         plugins = _find_plugins(words, named)
     with replace(origin, choices={STUDY: "".join(named) or "none"}).adding_sources():
@@ -218,10 +217,7 @@ def _list_plugins(plugins: Any) -> list[Any]:
 def _select_for_hydra(
     words: Sequence[ConfigOverride], plugins: Sequence[str]
 ) -> list[ConfigOverride]:
-    """Return the overrides that Hydra composes: options, removed keys, and the search path.
-
-    Of several options of a group it is the first.
-    """
+    """Return the overrides for Hydra: the search path, removed keys, each group's first option."""
     searched, chosen = _search_path_overrides(words, plugins), []
     for word in words:
         if word.is_choice and word.is_sweep:
@@ -237,7 +233,7 @@ def _search_path_overrides(
 ) -> list[ConfigOverride]:
     """Return Hydra's override of the search path, if ``hydra.searchpath`` or plug-ins add folders.
 
-    Our own look-ups search these folders from now on, too.
+    Also registers these folders for our own look-ups.
     """
     places, folders = list[str](), list[Path]()
     for place in (
@@ -248,7 +244,8 @@ def _search_path_overrides(
             continue
         folder = Path(place.removeprefix("file://")).expanduser().resolve()
         if not folder.is_dir():
-            raise DimsweepError(f"there is no folder {place}", where=SEARCH_PATH)
+            problem = f"{place} is not a folder"
+            raise DimsweepError(problem, where=SEARCH_PATH, code="inaccessible")
         folders.append(folder)
         places.append(folder_url(folder))
     for name in (*plugins, *installed_plugins()):
@@ -270,9 +267,9 @@ def _read_search_path(word: ConfigOverride) -> list[str]:
         or not isinstance(given, list)
         or not all(isinstance(place, str) and place for place in given)
     ):
-        what = f"{word.text.partition('=')[2]} is no list of folders"
-        hint = f"such as '{SEARCH_PATH}=[/home/me/conf,pkg://mine.conf]'"
-        raise DimsweepError(what, where=SEARCH_PATH, hint=hint)
+        problem = f"{word.text.partition('=')[2]} is not a list of folders"
+        hint = f"write '{SEARCH_PATH}=[/home/me/conf,pkg://mine.conf]'"
+        raise DimsweepError(problem, where=SEARCH_PATH, hint=hint, code="wrong-type")
     return list[str](given)
 
 
@@ -301,14 +298,13 @@ def _check_size(plain: Any, choices: Mapping[str, str]) -> None:
     """Raise :class:`DimsweepError` for a number of nodes without a machine."""
     if plain.get("nodes") is not None and choices.get(CLUSTER, "none") == "none":
         hint = "add cluster=, one of " + ", ".join(list_groups()[CLUSTER])
-        hint += "; or let topology.shape say the size"
+        hint += "; or give the size in topology.shape"
         axis = (plain.get("grid") or {}).get(CLUSTER)
         if isinstance(axis, list) and axis:
-            hint = f"the axis changes what the study itself has: add cluster={axis[0]}, or "
-            hint += f"`override /cluster: {axis[0]}` to its defaults"
-        raise DimsweepError(
-            "nodes is the size of a machine, and none is named", where="nodes", hint=hint
-        )
+            hint = "the axis replaces the study's own machine, which is missing: add "
+            hint += f"cluster={axis[0]}, or `override /cluster: {axis[0]}` to its defaults"
+        problem = "it is the number of nodes of a machine, and no machine is chosen"
+        raise DimsweepError(problem, where="nodes", hint=hint, code="missing")
 
 
 def _add_portfolio_hint(
@@ -319,7 +315,7 @@ def _add_portfolio_hint(
     chosen = choices.get(WORKLOAD)
     if not weights or chosen in weights or error.where.partition(".")[0] != WORKLOAD:
         return error
-    hint = f"the study itself stands on workload={chosen}, whose keys they are that are known: add"
+    hint = f"known are the keys of the study's own workload={chosen}: add"
     hint += f" `override /{WORKLOAD}: {next(iter(weights))}` to its defaults, before _self_"
     return error.replace(hint=hint)
 
@@ -331,12 +327,13 @@ def _check_choice(word: ConfigOverride) -> None:
     """
     group, value, deletes = word.key, word.parsed.value(), word.parsed.is_delete()
     if not group.strip("/"):
-        raise DimsweepError(f"{word.text!r} has no key", hint="write KEY=VALUE")
+        problem = f"{word.text!r} has no key"
+        raise DimsweepError(problem, hint="write KEY=VALUE", code="bad-syntax")
     if deletes and (value is None or not is_group(group)):
         return
     names = value if isinstance(value, list) and not deletes else [value]
     is_one = [isinstance(name, str) and name != "_self_" and "\0" not in name for name in names]
     if len(names) > 1 or not all(is_one):
         hint = f"give one option (`dimsweep list {group}` shows them); a grid simulates several"
-        what = f"{word.parsed.get_value_string()} is no option"
-        raise DimsweepError(what, where=group, hint=hint)
+        problem = f"{word.parsed.get_value_string()} is not the name of an option"
+        raise DimsweepError(problem, where=group, hint=hint, code="wrong-type")

@@ -1,9 +1,9 @@
 """Composing the files of conf/ and studies/ with Hydra, once for all cells that choose them.
 
 Hydra resolves the defaults lists and merges the files, which it reads from the sources below.  Its
-result is kept while the files stay as they are.  The cells of a grid choose combinations of a few
-options: each option is composed once, and a combination is merged from these compositions wherever
-that is provably what Hydra would compose of it.
+result is cached until a file changes.  The cells of a grid choose combinations of a few options:
+each option is composed once, and a combination is merged from these compositions if the result
+provably equals Hydra's.
 """
 
 import os
@@ -58,7 +58,7 @@ _KIND = "workload/kind/"
 class OptionFile:
     """The parts of a file of options that decide where its keys go."""
 
-    package: str | None  # of its header
+    package: str | None  # given by its header
     defaults: tuple[Any, ...]
 
     def is_within(self, group: str) -> bool:
@@ -68,7 +68,7 @@ class OptionFile:
 
     @property
     def interpolates(self) -> bool:
-        """Whether an option in its defaults depends on another option."""
+        """True if an option in its defaults depends on another option."""
         return any("${" in str(entry) for entry in self.defaults)
 
 
@@ -253,7 +253,7 @@ def initialized_hydra(chosen: Sequence[ConfigOverride]) -> Iterator[None]:
         if file := find_study(name):
             _StudySource.given[file.stem] = file
         elif is_path(name):
-            raise DimsweepError("there is no such file", where=name)
+            raise DimsweepError("there is no such file", where=name, code="inaccessible")
     with hydra.initialize_config_dir(str(installed_folder("conf")), version_base="1.3"):
         yield
 
@@ -266,12 +266,13 @@ def _hydra_overrides(chosen: Sequence[ConfigOverride]) -> list[str]:
 def compose_with_hydra(chosen: Sequence[ConfigOverride]) -> DictConfig:
     """Return Hydra's composition of ``chosen`` options, its own configuration included."""
     with initialized_hydra(chosen), warnings.catch_warnings():
-        warnings.filterwarnings("error", message="provider=")  # of a place that is missing
+        warnings.filterwarnings("error", message="provider=")  # raised for a missing place
         try:
             return hydra.compose(ROOT, overrides=_hydra_overrides(chosen), return_hydra_config=True)
         except UserWarning as error:
-            raise DimsweepError(str(error).rstrip("."), where=SEARCH_PATH) from error
-        except yaml.YAMLError as error:  # of a place that Hydra's own sources read
+            problem = str(error).rstrip(".")
+            raise DimsweepError(problem, where=SEARCH_PATH, code="inaccessible") from error
+        except yaml.YAMLError as error:  # in a file that Hydra's own sources read
             raise explain_yaml(error, Path(SEARCH_PATH)) from error
 
 
@@ -291,7 +292,7 @@ def hash_files(chosen: Sequence[ConfigOverride]) -> int:
     named = [name for word in chosen for name in word.studies]
     files = [str(file) for name in named if (file := find_study(name))]
     states = [file_state(file) for each in (*map(_option_files, folders), files) for file in each]
-    if None in states:  # it is so new that another change might not show
+    if None in states:  # a file is so new that another change might keep its time stamp
         states.append(time.time_ns())
     return hash((*states, *KINDS.items()))
 
@@ -313,7 +314,7 @@ def compose_files(chosen: Sequence[ConfigOverride], state: int) -> Tree:
             and word.parsed.package is None
             and isinstance(word.parsed.value(), str)
         ):
-            options[word.key] = word  # as Hydra has it, the last of several counts
+            options[word.key] = word  # the last of several counts, as in Hydra
         else:
             rest.append(word)
     return _compose_options(tuple(rest), tuple(options[g] for g in sorted(options)), state)
@@ -333,7 +334,7 @@ class CompositionFamily:
         return {g: options.get(g) for g in groups if options.get(g) != self.options.get(g)}
 
 
-# By all else that is chosen and the state of the files.
+# By all other overrides and the state of the files.
 _families: dict[tuple[tuple[ConfigOverride, ...], int], CompositionFamily] = {}
 _MAX_FAMILIES = 64
 
@@ -358,7 +359,7 @@ def _compose_options(
     _FileSource.read.clear()
     composed = compose_with_hydra((*rest, *chosen))
     choices = dict(composed.hydra.runtime.choices)
-    keys: Any = composed  # whatever they are: the schema refuses what is no text
+    keys: Any = composed  # of any type: the schema refuses keys that are not texts
     own = _collect_keys({key: composed for key in keys if key != "hydra"})
     tree = Tree(choices, pickle.dumps(own), dict(_FileSource.read))
     if family is not None and _differ_within(changed, family.base, tree):

@@ -58,7 +58,7 @@ class TierPrice(mirror(engine.TierPrice)):  # type: ignore[misc]
 
     @property
     def is_linear(self) -> bool:
-        """Whether it has a price per bandwidth, or a fixed one."""
+        """True if it has a price per bandwidth, or a fixed one."""
         return any(getattr(self, name) for name in _TIER)
 
 
@@ -122,20 +122,22 @@ class Cost(Part):
     @preserve_errors
     def _check(self) -> "Cost":
         if not 1 <= self.power.pue < 10:
-            hint = "1 for the machines alone, such as 1.3 with what cools them"
-            raise DimsweepError(f"{self.power.pue:g} is no PUE", where="power.pue", hint=hint)
+            problem = f"{self.power.pue:g}; it must be at least 1 and less than 10"
+            hint = "1 counts the machines only; with cooling, 1.3 is typical"
+            raise DimsweepError(problem, where="power.pue", hint=hint, code="out-of-range")
         if not self.parts:
             return self
         for name, tier in self.tiers.items():
             if tier.is_linear:
                 raise DimsweepError(
-                    "a price of bandwidth beside parts that are bought whole",
+                    "the list prices bandwidth here, and whole parts in cost.parts",
                     where=f"tiers.{name}",
-                    hint="a list is of one kind: keep its medium and length, or leave out parts",
+                    hint="keep only medium and length of the tier, or leave out cost.parts",
+                    code="conflict",
                 )
         if self.power.tiers:
-            hint = "watts of a part are beside its price"
-            raise DimsweepError("parts are bought whole", where="power.tiers", hint=hint)
+            problem, hint = "cost.parts lists whole parts", "give watts next to the price of a part"
+            raise DimsweepError(problem, where="power.tiers", hint=hint, code="conflict")
         self.price_list()
         return self
 
@@ -148,13 +150,15 @@ class Cost(Part):
         for name, sold in self.parts.items():
             with naming_key(f"parts.{name}"):
                 if not _NAME.fullmatch(name):
-                    hint = "letters, digits, _ and -; its title may be anything"
-                    raise DimsweepError("no name of a part", hint=hint)
+                    problem = f"{name!r} is not a valid name of a part"
+                    hint = "use letters, digits, _ and -; a title may have other characters"
+                    raise DimsweepError(problem, hint=hint, code="bad-syntax")
                 parts.append(sold.build(name))
         if (own := self.npu_part) is not None:
             if any(part.kind is PartKind.NPU for part in parts):
+                problem = "NPUs are priced here and by a part"
                 hint = "leave out cost.npu and cost.power.npu, or the part"
-                raise DimsweepError("a part has the NPUs' price, too", where="npu", hint=hint)
+                raise DimsweepError(problem, where="npu", hint=hint, code="duplicate")
             parts.append(own)
         cabling = {
             name: Cabling(engine_medium(tier.medium), float(tier.length or 0))
@@ -173,7 +177,7 @@ class Cost(Part):
 
     @property
     def has_npus(self) -> bool:
-        """Whether its sums include NPUs."""
+        """True if its sums include NPUs."""
         return bool(self.npu_price or self.power.npu)
 
     @property
@@ -228,7 +232,7 @@ class Purchase:
     def prices(self) -> Prices | None:
         """Return its prices; None if a part lacks one (:meth:`bill` names it)."""
         cost = self.cost
-        found = self._linear(cost.tiers, cost.npu) if self._is_linear else self._whole()
+        found = self._tier_prices(cost.tiers, cost.npu) if self._is_linear else self._part_prices()
         if found is None:
             return None
         return replace(found, lifetime=cost.lifetime or 0.0, energy=cost.electricity)
@@ -236,9 +240,9 @@ class Purchase:
     def watts(self) -> Prices | None:
         """Return its power, in the form of prices; None if a part lacks it."""
         if not self._is_linear:
-            return self._whole(watts=True)
+            return self._part_prices(watts=True)
         power = self.cost.power
-        found = self._linear(power.tiers, power.npu, watts=True)
+        found = self._tier_prices(power.tiers, power.npu, watts=True)
         if found is None or power.pue == 1:
             return found
         each = tuple(power.pue * watts for watts in found.per_bandwidth)
@@ -248,7 +252,7 @@ class Purchase:
     def _is_linear(self) -> bool:
         return self.graph is None and not self.cost.parts
 
-    def _linear(
+    def _tier_prices(
         self,
         tiers: Mapping[str, TierPrice | TierPower],
         npu: float,
@@ -264,7 +268,7 @@ class Purchase:
         n = sum(len(other.at) for other in self.others)
         return replace(found, fixed=found.fixed + (total - n * npu)) if n else found
 
-    def _whole(self, *, watts: bool = False) -> Prices | None:
+    def _part_prices(self, *, watts: bool = False) -> Prices | None:
         """Return prices of parts; the price of a graph does not depend on bandwidths."""
         bill, none = self.bill(), (0.0,) * len(self.topology.dims)
         total = bill.power if watts else bill.cost

@@ -16,7 +16,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from dimsweep.engine import DimsweepError, find_nearest, suggest_names
+from dimsweep.engine import Code, DimsweepError, find_nearest, suggest_names
 from dimsweep.engine.formats import GIVE
 from dimsweep.engine.workload import AXES as PLAN_AXES
 from dimsweep.sweeper.config.composition import compose_files, hash_files
@@ -27,10 +27,11 @@ from dimsweep.sweeper.config.workload import KINDS
 from dimsweep.sweeper.part import walk_keys
 from dimsweep.sweeper.places import find_option, find_study, list_folders, list_groups
 
+_INVALID: Code = "invalid"
 _MAX_SUGGESTIONS = 3  # names that a hint suggests
 _MIN_SIMILARITY = 0.7  # similarity from which a name may be meant
 _SHORT_NAME = 3  # letters of a name that is similar to any other
-# What others call the size of a cluster.
+# Names by which other tools know the size of a cluster.
 _SIZES = {"npus", "gpus", "n_npus", "n_gpus", "num_npus", "num_gpus", "ranks", "world_size"}
 _MISSING = re.compile(
     r"Could not find '(?:.*/)?(?P<name>[^/']*)'.*?Available options in "
@@ -115,8 +116,8 @@ class Origin:
 
     def given(self, key: str) -> Any:
         """Return the value of the last override of exactly ``key``, or None."""
-        said = [word for word in self.words if word.key == key and word.is_setting]
-        return said[-1].parsed.value() if said and not said[-1].is_sweep else None
+        given = [word for word in self.words if word.key == key and word.is_setting]
+        return given[-1].parsed.value() if given and not given[-1].is_sweep else None
 
     def add_source(self, error: DimsweepError) -> DimsweepError:
         """Return the error with the source of its key added to its place."""
@@ -155,7 +156,9 @@ def explaining_errors(origin: Origin) -> Iterator[None]:
     try:
         yield
     except MissingMandatoryValue as error:
-        missing = DimsweepError("this key needs a value", where=str(error.full_key), hint=GIVE)
+        missing = DimsweepError(
+            "this key needs a value", where=str(error.full_key), hint=GIVE, code="missing"
+        )
         raise origin.add_source(missing) from error
     except OmegaConfBaseException as error:
         raise origin.add_source(_explain(error)) from error
@@ -171,6 +174,7 @@ def _recursion_error(origin: Origin) -> DimsweepError:
         "its defaults have no end",
         where=", ".join(str(find_study(name) or name) for name in names),
         hint="a study, or a file that it names, includes itself or is nested too deeply",
+        code="conflict",
     )
 
 
@@ -189,64 +193,63 @@ def _explain(error: Exception) -> DimsweepError:
     if cause is not None and str(cause).partition("\n")[0] not in text:
         first = f"{first.rstrip('.:')}: {cause}".partition("\n")[0]
     key = re.search(r"full_key: *(\S+)", f"{rest} {cause}")
-    what = re.sub(r"^\w+ raised while resolving interpolation: ", "", first).strip('"')
-    hint, place = "", key[1] if key else ""
-    if "Cannot merge DictConfig with ListConfig" in what:  # the same of both that could be meant
+    problem = re.sub(r"^\w+ raised while resolving interpolation: ", "", first).strip('"')
+    hint, place, code = "", key[1] if key else "", _INVALID
+    if "Cannot merge DictConfig with ListConfig" in problem:  # also for the opposite order
         is_list = "object_type=list" in f"{rest} {cause}"
         if not place and Path(where).is_file():
             place, is_list = _find_misplaced_in_file(where) or ("", False)
-        what, hint = "a list stands where keys with values belong", "such as {KEY: VALUE}"
+        problem, hint = "it is a list; it must be a mapping", "such as {KEY: VALUE}"
+        code = "wrong-type"
         if is_list:
-            what, hint = "keys with values stand where a list belongs", "such as [{KEY: VALUE}]"
-    return DimsweepError(what, where=": ".join([where, place]).strip(": "), hint=hint)
+            problem, hint = "it is a mapping; it must be a list", "such as [{KEY: VALUE}]"
+    where = ": ".join([where, place]).strip(": ")
+    return DimsweepError(problem, where=where, hint=hint, code=code)
 
 
 def _explain_missing(text: str) -> DimsweepError | None:
     """Return our error for Hydra's message on an unknown option, group or kind, else None."""
+    code: Code = "unknown-name"
     if found := _NO_KIND.search(text):
-        what, hint = (
-            f"there is no kind of workload {found['kind']!r}",
-            suggest_names(found["kind"], KINDS),
-        )
+        problem = f"unknown kind of workload {found['kind']!r}"
+        hint = suggest_names(found["kind"], KINDS)
     elif found := _NO_GROUP.search(text):
-        what, hint = (
-            f"there is no group {found['group']!r}",
-            suggest_names(found["group"], list_groups()),
-        )
+        problem = f"unknown group {found['group']!r}"
+        hint = suggest_names(found["group"], list_groups())
     elif found := _NO_SLASH.search(text):
         group, _, option = found["entry"].partition("/")
-        what = f"{group!r} in its defaults is no group of studies"
-        hint = f"write override /{group}: {option}"
+        problem = f"{group!r} needs a slash: it is not a group within studies"
+        hint, code = f"write override /{group}: {option}", "bad-syntax"
     elif found := _MISSING.search(text):
         name, group = Path(found["name"]).stem, found["group"]
-        what, hint = (
-            f"there is no {group} {found['name']!r}",
-            _suggest_options(name, group, found["options"]),
-        )
-        return DimsweepError(what, where=f"{group}={found['name']}", hint=hint)
+        problem = f"unknown {group} {found['name']!r}"
+        hint = _suggest_options(name, group, found["options"])
+        return DimsweepError(problem, where=f"{group}={found['name']}", hint=hint, code=code)
     else:
         return None
-    return DimsweepError(what, where=f"{_find_option_file(found['file'])}: defaults", hint=hint)
+    where = f"{_find_option_file(found['file'])}: defaults"
+    return DimsweepError(problem, where=where, hint=hint, code=code)
 
 
 def _suggest_options(name: str, group: str, options: str) -> str:
     """Return a hint for an unknown option: a similar name, or options whose files mention it."""
     names = options.split()
     close = find_nearest(name, names, _MIN_SIMILARITY)
-    told = [close] if close else list(_options_mentioning(name, group, names))[:_MAX_SUGGESTIONS]
-    if not told:
+    similar = [close] if close else list(_options_mentioning(name, group, names))
+    if not similar:
         return suggest_names(name, names)
-    return f"did you mean {' or '.join(map(repr, told))}? known: {', '.join(names)}"
+    proposed = " or ".join(map(repr, similar[:_MAX_SUGGESTIONS]))
+    return f"did you mean {proposed}? known: {', '.join(names)}"
 
 
 def _options_mentioning(word: str, group: str, names: list[str]) -> Iterator[str]:
     """Yield the options of a group whose comments have a word that begins with ``word``."""
     if len(word) < 3:
         return
-    said = re.compile(rf"#.*\b{re.escape(word)}", re.IGNORECASE)
+    mention = re.compile(rf"#.*\b{re.escape(word)}", re.IGNORECASE)
     for name in names:
         for file in (home / group / f"{name}.yaml" for home in list_folders("conf")):
-            if file.is_file() and said.search(file.read_text("utf-8", "replace")):
+            if file.is_file() and mention.search(file.read_text("utf-8", "replace")):
                 yield name
                 break
 
@@ -293,7 +296,7 @@ def suggest_override(word: str) -> str:
 
 
 def _has_key(plain: Any, key: str) -> bool:
-    """Return whether a configuration takes a key: it has the key, or its plan has such an axis."""
+    """Return whether a configuration has a key, or a plan with an axis of this name."""
     part, _, name = key.rpartition(".")
     if not part:
         return key in Config.model_fields or key in list_groups()
@@ -303,7 +306,7 @@ def _has_key(plain: Any, key: str) -> bool:
 
 
 def refuse_unknown_key(name: str, node: DictConfig | Mapping[str, Any]) -> None:
-    """Raise :class:`DimsweepError` for an unknown dotted key, with the keys that end like it."""
+    """Raise :class:`DimsweepError` for an unknown dotted key; propose keys with its last name."""
     first, known = name.split(".")[0], list(Config.model_fields)
     if first in known:
         return
@@ -314,15 +317,16 @@ def refuse_unknown_key(name: str, node: DictConfig | Mapping[str, Any]) -> None:
     ]
     meant = meant or [key for key in keys if key.endswith(f".{name}")]
     if not meant and find_nearest(first, known):
-        raise DimsweepError("unknown key", where=first, hint=suggest_names(first, known))
+        hint = suggest_names(first, known)
+        raise DimsweepError("unknown key", where=first, hint=hint, code="unknown-key")
     if not meant and len(name) > _SHORT_NAME:
         last = {key.rsplit(".", 1)[-1]: key for key in reversed(keys)}
         close = difflib.get_close_matches(
             name.rsplit(".", 1)[-1], last, n=1, cutoff=_MIN_SIMILARITY
         )
         meant = [last[end] for end in close]
-    told = f"did you mean {' or '.join(map(repr, meant[:_MAX_SUGGESTIONS]))}? " if meant else ""
+    advice = f"did you mean {' or '.join(map(repr, meant[:_MAX_SUGGESTIONS]))}? " if meant else ""
     if first.lower() in _SIZES:
-        told = "topology.shape says the size, or nodes= with cluster=; "
-    hint = f"{told}known: {', '.join(Config.model_fields)}"
-    raise DimsweepError("unknown key", where=name, hint=hint)
+        advice = "give the size in topology.shape, or nodes= with cluster=; "
+    hint = f"{advice}known: {', '.join(Config.model_fields)}"
+    raise DimsweepError("unknown key", where=name, hint=hint, code="unknown-key")

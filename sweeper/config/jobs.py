@@ -39,17 +39,19 @@ def _parse_job(value: Any) -> Workload:
                 OmegaConf.merge(read_values("workload", value[_PRESET]), own), resolve=True
             )
         except OmegaConfBaseException as error:
-            what = f"its keys do not go with the preset's: {str(error).partition(chr(10))[0]}"
-            raise DimsweepError(what) from error
+            reason = str(error).partition("\n")[0]
+            problem = f"its keys contradict the preset's: {reason}"
+            raise DimsweepError(problem, code="wrong-type") from error
     made = parse_workload(value)
     if isinstance(made, Jobs):
         raise DimsweepError(
-            "a job of several jobs is not known",
-            hint="give them names of their own beside the other jobs",
+            "a job cannot consist of jobs",
+            hint="list them with the other jobs, each with a separate name",
+            code="unsupported",
         )
     if any(file for _, file in made.file_keys()):
-        hint = "a model, or layers"
-        raise DimsweepError("what is read from files runs alone", hint=hint)
+        problem, hint = "a workload from a file cannot be a job", "use a model, or layers"
+        raise DimsweepError(problem, hint=hint, code="unsupported")
     return made
 
 
@@ -76,18 +78,22 @@ class Jobs(Workload):
         for name, job in self.jobs.items():
             own = job.workload.arithmetic, job.workload.narrow
             if own != (self.arithmetic, self.narrow):
-                what = (
-                    f"it computes in {own[1] or own[0]}, and the NPUs of all jobs in one precision"
+                raise DimsweepError(
+                    f"it computes in {own[1] or own[0]}; all jobs must use one precision",
+                    where=f"jobs.{name}.workload",
+                    hint=f"the first job uses {self.narrow or self.arithmetic}",
+                    code="mismatch",
                 )
-                raise DimsweepError(what, where=f"jobs.{name}.workload", hint=self.arithmetic)
         return self
 
     @property
     def arithmetic(self) -> str:
+        """The precision of the first job, which all others share."""
         return next(iter(self.jobs.values())).workload.arithmetic
 
     @property
     def narrow(self) -> str:
+        """The precision of linear layers of the first job, which all others share."""
         return next(iter(self.jobs.values())).workload.narrow
 
     def program(
@@ -95,24 +101,27 @@ class Jobs(Workload):
     ) -> Program:
         if fidelity is Fidelity.PHASE:
             raise DimsweepError(
-                "phases know no links that jobs could share",
+                "fidelity=phase simulates no links, which jobs share",
                 where="fidelity",
-                hint="fidelity=flow, message or packet",
+                hint="choose fidelity=flow, message or packet",
+                code="unsupported",
             )
         return super().program(cluster, fidelity=fidelity, fold=fold, network=network)
 
     def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
-        return self.together(cluster).workload
+        return self.build_jobs(cluster).workload
 
-    def alone(self, cluster: Cluster, fidelity: Fidelity) -> Iterator[tuple[str, range, Program]]:
+    def separate_programs(
+        self, cluster: Cluster, fidelity: Fidelity
+    ) -> Iterator[tuple[str, range, Program]]:
         """Yield each job's name, its ranks, and its program without the other jobs."""
         from dimsweep.engine.kernels.messages import lower_by_rank  # which few need
 
-        jobs = self.together(cluster)
+        jobs = self.build_jobs(cluster)
         for name, ranks in jobs.ranks.items():
             yield name, ranks, lower_by_rank(jobs.isolate(name), cluster, fidelity)
 
-    def together(self, cluster: Cluster) -> dimsweep.engine.workload.Jobs:
+    def build_jobs(self, cluster: Cluster) -> dimsweep.engine.workload.Jobs:
         """Return all jobs on their parts of a cluster.
 
         Raises :class:`DimsweepError` for jobs that do not fill it or cannot run together.
@@ -120,11 +129,9 @@ class Jobs(Workload):
         sizes, start = cluster.topology.sizes, 0
         total = sum(job.size for job in self.jobs.values())
         if total != sizes[-1]:
-            what = (
-                f"the jobs have {total} members of the outermost dimension, which has {sizes[-1]}"
-            )
-            hint = "sizes that add up to it"
-            raise DimsweepError(what, where="workload.jobs", hint=hint)
+            problem = f"the sizes of the jobs add up to {total}; the outermost dimension has "
+            problem += f"{sizes[-1]} members"
+            raise DimsweepError(problem, where="workload.jobs", code="mismatch")
         built = {}
         for name, job in self.jobs.items():
             part = _job_cluster(cluster, start, job.size)
@@ -136,11 +143,11 @@ class Jobs(Workload):
                 raise error.with_prefix(f"workload.jobs.{name}") from error.__cause__
             start += job.size
         with naming_key("workload"):
-            whole = combine_jobs(built)
+            jobs = combine_jobs(built)
         if cluster.npus.of is None:
-            return whole
-        # Each job was held against the memory of its own NPUs: others need not hold the fullest.
-        return replace(whole, workload=replace(whole.workload, footprint=None))
+            return jobs
+        # Each job's memory is checked on its own NPUs: others need not hold the fullest rank.
+        return replace(jobs, workload=replace(jobs.workload, footprint=None))
 
 
 def _job_cluster(cluster: Cluster, start: int, size: int) -> Cluster:

@@ -64,7 +64,7 @@ FABRICS: dict[str, type[Fabric]] = {
 _FABRIC = VariantParser(FABRICS, "kind", "fabric")
 
 
-GRAPHS = ("file", "levels", "generator")  # keys that say a graph in the place of the dimensions
+GRAPHS = ("file", "levels", "generator")  # keys whose graph replaces the dimensions
 #: Types of the keys that extensions add: each key names an :class:`Interconnect`.
 _INTERCONNECTS: dict[str, Any] = load_offers("network")
 
@@ -97,7 +97,8 @@ def _parse_family(value: Any) -> GeneratorFamily:
     if not several:
         return GeneratorFamily((_GENERATOR.parse(value),))
     if (n := math.prod(map(len, several.values()))) > MAX_MEMBERS:
-        raise DimsweepError(f"{n:,} generators; there may be {MAX_MEMBERS:,}", hint="fewer values")
+        problem = f"{n:,} generators; {MAX_MEMBERS:,} are possible"
+        raise DimsweepError(problem, hint="give fewer values", code="too-many")
     chosen = (dict(zip(several, each, strict=True)) for each in product(*several.values()))
     return GeneratorFamily(tuple(_GENERATOR.parse({**given, **each}) for each in chosen), given)
 
@@ -112,7 +113,9 @@ def _listed_parameters(
         if not isinstance(value, list | tuple):
             continue
         if not value and not listed:
-            raise DimsweepError("no value is given", where=name, hint="one at least")
+            raise DimsweepError(
+                "the list is empty", where=name, hint="give a value", code="missing"
+            )
         if not listed or (value and all(isinstance(each, list | tuple) for each in value)):
             yield name, value
 
@@ -128,7 +131,7 @@ def _build_generator(generator: Generator) -> dimsweep.engine.network.Network:
     return generator.build()
 
 
-# Its name alone, or a mapping of some of its keys and of ``kind``.
+# Written as a name, or as a mapping of ``kind`` and other keys.
 _TRANSPORT = VariantParser(
     TRANSPORTS, "kind", "transport", balance=Annotated[Balance, member_type(Balance)]
 )
@@ -166,10 +169,9 @@ class Packets(
         marks=tuple[_Mark, ...],  # type: ignore[valid-type]
     )
 ):
-    """Packets, buffers and congestion control, for fidelity=packet: the settings of
-    :class:`PacketModel`, and where they come from."""
+    """Packets, buffers and congestion control: the settings of :class:`PacketModel`, or a file."""
 
-    #: A configuration of HPCC's or SimAI's ns-3, which gives the keys that it has.
+    #: A configuration file of HPCC's or SimAI's ns-3 that sets some of the keys.
     file: FileName | None = None
     #: Whether packets of a message take all shortest paths in turn, as a routing does.
     spray: Flag = False
@@ -177,9 +179,9 @@ class Packets(
     def build(self) -> PacketModel:
         """Return the engine's packet model; ``spray`` becomes a routing elsewhere."""
         marks = tuple(Mark(**dict(mark)) for mark in self.marks)
-        return PacketModel(**self.settings(PacketModel) | {"marks": marks} | self._of_file())
+        return PacketModel(**self.settings(PacketModel) | {"marks": marks} | self._read_file())
 
-    def _of_file(self) -> dict[str, Any]:
+    def _read_file(self) -> dict[str, Any]:
         """Return the keys that the file sets; raises :class:`DimsweepError` for one set twice."""
         if self.file is None:
             return {}
@@ -189,7 +191,8 @@ class Packets(
         for name in known:
             if getattr(self, name) != getattr(usual, name):
                 hint = f"leave it out, or network.packets.file={self.file}"
-                raise DimsweepError("the file gives this key, too", where=name, hint=hint)
+                problem = "the file sets this key, too"
+                raise DimsweepError(problem, where=name, hint=hint, code="duplicate")
         return known
 
 
@@ -197,19 +200,19 @@ _LinkRate = mirror(LinkRate)
 _Level = mirror(Level, bandwidth=Bandwidth, latency=Times, kind=Annotated[Kind, member_type(Kind)])
 
 _Kind = Annotated[Kind, member_type(Kind)]
-_Which = mirror(Selection, kind=_Kind | None, between=tuple[_Kind, _Kind] | None)
+_Selection = mirror(Selection, kind=_Kind | None, between=tuple[_Kind, _Kind] | None)
 
 
 def _parse_selection(value: Any) -> Part:
     """Parse a selection of devices: a name, the number of an NPU, or a mapping."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = f"NPU {value}"
-    return _Which.from_plain({"named": value} if isinstance(value, str) else value)
+    return _Selection.from_plain({"named": value} if isinstance(value, str) else value)
 
 
-def _write_selection(which: Part) -> Any:
-    told = which.model_dump(mode="json", exclude_unset=True)
-    return told["named"] if [*told] == ["named"] else told
+def _write_selection(selection: Part) -> Any:
+    given = selection.model_dump(mode="json", exclude_unset=True)
+    return given["named"] if [*given] == ["named"] else given
 
 
 @describe_values("share, such as 50 %")
@@ -236,16 +239,18 @@ def _place_ranks(
 ) -> tuple[int, ...]:
     """Return the NPU of each rank."""
     if n_ranks > n_npus:
-        what = f"{n_ranks} ranks do not fit on {n_npus} NPUs"
-        raise DimsweepError(what, hint="network.npus: more of them, or a smaller topology.shape")
+        problem = f"{n_ranks} ranks do not fit on {n_npus} NPUs"
+        hint = "increase network.npus, or give a smaller topology.shape"
+        raise DimsweepError(problem, hint=hint, code="mismatch")
     if placement == "packed":
         return tuple(range(n_ranks))
     if placement == "scattered":
         return tuple(rank * n_npus // n_ranks for rank in range(n_ranks))
     npus = expand_npu_numbers(tuple(placement), n_npus)
     if len(npus) != n_ranks:
-        what = f"{len(npus)} NPUs for {n_ranks} ranks"
-        raise DimsweepError(what, hint="as many NPUs as topology.shape has")
+        problem = f"{len(npus)} NPUs for {n_ranks} ranks"
+        hint = "list one NPU for each NPU of topology.shape"
+        raise DimsweepError(problem, hint=hint, code="mismatch")
     return npus
 
 
@@ -280,8 +285,7 @@ class Network(
         more=_INTERCONNECTS,
     )
 ):
-    """Links, switches and routes, for all fidelities but phase: the settings of
-    :class:`NetworkModel`, in the words of files, levels and generators."""
+    """Links, switches and routes: the settings of :class:`NetworkModel`, or a network graph."""
 
     #: Fabric of the dimensions, one value or a list: auto, mesh, {kind: clos, levels: 2, leaf: 8,
     #: oversubscription: 2}, {kind: dragonfly, routers: 4, npus: 2}.
@@ -336,14 +340,15 @@ class Network(
         if self.links_key:
             if any(fabric != Auto() for fabric in fabrics):
                 raise DimsweepError(
-                    "give the fabrics of the dimensions or another network, not both",
+                    f"give fabrics of the dimensions or network.{self.links_key}, not both",
                     where="fabric",
+                    code="conflict",
                 )
             fabrics = ()
         plain = self.settings(NetworkModel)
         own = self.links_key if self.links_key in _INTERCONNECTS else None
         if self.generator is not None and self.routing is None:
-            plain["routing"] = Routing.ECMP  # in levels and files the order of links counts
+            plain["routing"] = Routing.ECMP  # levels and files list the preferred links first
         if self.packets.spray and fidelity is Fidelity.PACKET:
             plain["routing"] = Routing.SPRAY
         with naming_key("packets"):
@@ -361,20 +366,24 @@ class Network(
                 rates = {name: LinkRate(**dict(rate)) for name, rate in self.links.items()}
                 graph = read_any_network(find_file(self.file), rates)
         elif self.links:
-            raise DimsweepError("no file of a network has these links", where="links")
+            problem, hint = "rates of links need the file of a network", "add network.file"
+            raise DimsweepError(problem, where="links", hint=hint, code="missing")
         if self.levels:
             if graph is not None:
-                raise DimsweepError("give a file or levels, not both", where="levels")
+                problem = "give a file or levels, not both"
+                raise DimsweepError(problem, where="levels", code="conflict")
             with naming_key("levels"):
                 levels = [Level(**dict(level)) for level in self.levels]
                 graph = build_levels(self.npus or topology.n_npus, levels)
         elif self.npus is not None:
-            what = "only levels are told without saying how many NPUs there are"
-            raise DimsweepError(what, where="npus", hint="network.levels, or leave it out")
+            problem, hint = "it is the number of NPUs of levels", "add network.levels, or remove it"
+            raise DimsweepError(problem, where="npus", hint=hint, code="missing")
         if self.generator is not None:
             if graph is not None:
                 raise DimsweepError(
-                    "give a file, levels or a generator, not several", where="generator"
+                    "give a file, levels or a generator, not several",
+                    where="generator",
+                    code="conflict",
                 )
             with naming_key("generator"):
                 graph = _build_generator(self.generator)
@@ -395,7 +404,8 @@ class Network(
             if graph is None:
                 raise DimsweepError(
                     "a network of the topology's dimensions has a rank on every NPU",
-                    hint="a network of more NPUs: network.file, network.generator, or "
+                    hint="give a larger network: network.file, network.generator, or "
                     "network.levels with network.npus",
+                    code="conflict",
                 )
             return _place_ranks(self.placement, n_ranks, graph.n_npus)

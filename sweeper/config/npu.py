@@ -50,7 +50,7 @@ def _parse_peak(value: Any) -> Quantity | dict[str, Quantity]:
     for precision, rate in value.items():
         if precision not in PRECISIONS:
             hint = suggest_names(str(precision), PRECISIONS)
-            raise DimsweepError("unknown key", where=str(precision), hint=hint)
+            raise DimsweepError("unknown key", where=str(precision), hint=hint, code="unknown-key")
         with naming_key(precision):
             rates[precision] = parse_compute_rate(rate)
     return rates
@@ -61,14 +61,15 @@ def _parse_relative_time(value: Any) -> dict[str, float]:
     """Parse positive factors for narrow precisions and TF32."""
     narrow = [name for name, each in PRECISIONS.items() if each.narrow or name == "tf32"]
     if not isinstance(value, Mapping):
-        raise DimsweepError(f"{value!r} is no mapping", hint="such as {fp8: 0.5}")
+        problem, hint = f"{value!r} is not a mapping of factors", "such as {fp8: 0.5}"
+        raise DimsweepError(problem, hint=hint, code="wrong-type")
     for name, factor in value.items():
         if name not in narrow:
-            raise DimsweepError(
-                "unknown key", where=str(name), hint=suggest_names(str(name), narrow)
-            )
+            hint = suggest_names(str(name), narrow)
+            raise DimsweepError("unknown key", where=str(name), hint=hint, code="unknown-key")
         if isinstance(factor, bool) or not isinstance(factor, (int, float)) or not factor > 0:
-            raise DimsweepError(f"{factor!r} is no factor", where=str(name))
+            problem = f"{factor!r}; it must be a number greater than 0"
+            raise DimsweepError(problem, where=str(name), code="out-of-range")
     return {name: float(factor) for name, factor in value.items()}
 
 
@@ -91,7 +92,9 @@ def _parse_knot(value: Any) -> tuple[Quantity, float]:
         or not isinstance(value[1], (int, float))
     ):
         raise DimsweepError(
-            f"{value!r} is no pair of operations and efficiency", hint="such as [10 GFLOP, 0.6]"
+            f"{value!r} is not a pair of operations and efficiency",
+            hint="such as [10 GFLOP, 0.6]",
+            code="wrong-type",
         )
     return quantity_parser(units.COMPUTE)(value[0]), float(value[1])
 
@@ -146,9 +149,9 @@ class Npu(
         return dimsweep.engine.Npu(**{**self.settings(dimsweep.engine.Npu), **own})
 
     def _peak_of_timed(self, precision: str, narrow: str) -> Mapping[str, float]:
-        """Return the peak in a ``narrow`` precision whose products have times of their own.
+        """Return the peak in a ``narrow`` precision whose products have separate times.
 
-        Without a rate it exceeds the peak in ``precision`` by as much as the products are faster.
+        Without a rate, it is the peak in ``precision`` times the speed-up of the products.
         """
         peak = self.peak(precision)
         if peak is None:
@@ -165,9 +168,8 @@ class Npu(
             return self.flops
         if precision not in self.flops:
             known = ", ".join(self.flops) or "none"
-            raise DimsweepError(
-                f"no rate for {precision}", where="flops", hint=f"there are: {known}"
-            )
+            problem, hint = f"it has no rate for {precision}", f"rates given: {known}"
+            raise DimsweepError(problem, where="flops", hint=hint, code="missing")
         return self.flops[precision]
 
 
@@ -187,7 +189,7 @@ class NpuCost(Part):
     watts: Power | None = None
     npus: Annotated[WholeNumber, KeyBounds(at_least=1, at_most=2**16)] = 1
     title: str = ""
-    source: str = ""  # who says the price
+    source: str = ""  # source of the price
 
 
 def _parse_npu_cost(value: Any) -> NpuCost:
@@ -199,11 +201,11 @@ def _parse_npu_cost(value: Any) -> NpuCost:
         {k: each for k, each in read_values("cost", value).items() if k != SOURCES}
     )
     if not prices.npu_price:
-        hint = "such as dgx_a100, or {price: 20 kUSD}"
-        raise DimsweepError(f"cost={value} has no price of an NPU", hint=hint)
+        problem, hint = f"cost={value} prices no NPU", "such as dgx_a100, or {price: 20 kUSD}"
+        raise DimsweepError(problem, hint=hint, code="missing")
     own: dict[str, Any] = {"price": prices.npu.text, "watts": prices.power.npu.text}
-    said = {figure.key: figure.source for figure in read_figures("cost", value)}.get("npu")
-    source = f"{said.date} {said.evidence}: {said.document}" if said else ""
+    found = {figure.key: figure.source for figure in read_figures("cost", value)}.get("npu")
+    source = f"{found.date} {found.evidence}: {found.document}" if found else ""
     if (server := prices.server) is not None and server.price is not None:
         own = {"price": server.price.value.text, "npus": server.ports, "title": server.title}
         own["watts"] = server.watts and server.watts.value.text
@@ -222,10 +224,10 @@ class OtherNpuKind(Part):
     cost: Annotated[NpuCost, ValueParser(_parse_npu_cost)] = default(NpuCost)
 
     def purchase(self, name: str, n_npus: int, rest: Cost) -> OtherPart:
-        """Return the part as which they are bought, in a network of ``n_npus``.
+        """Return the part that these NPUs are bought as, in a network of ``n_npus``.
 
-        ``name`` is their key. If the ``rest`` has no price or power, neither have they: then the
-        list prices the network only.
+        ``name`` is their key. They have no price or power if the ``rest`` has none, since the list
+        then prices the network only.
         """
         cost, machines = self.cost, " or ".join(self.npu.machines)
         price = cost.price if rest.npu_price else 0.0

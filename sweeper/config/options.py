@@ -20,7 +20,7 @@ from omegaconf.errors import OmegaConfBaseException
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.formats import explain_yaml, refuse_surprises
 
-_SETTLED = 10**8  # ns after which a file that changes again has another time of change
+_SETTLED = 10**8  # ns after which another change surely has another time stamp
 _HINT = "such as [/workload: gpt3_libra, /search: tpe, _self_]"
 _HEADER = re.compile(r"^#\s*@(.*)$", re.MULTILINE)
 _PACKAGE = re.compile(r"package\s+([\w.]+)")
@@ -32,11 +32,11 @@ _INSTEAD = {
     "hydra.sweeper.params": "write an axis as `grid: {KEY: [A, B]}`, a range that is searched as "
     "`space: {parameters: {KEY: {low: A, high: B}}}`; or give KEY=A,B on the command line",
     "hydra.sweeper": "`search` chooses the sampler, `budget.trials` the number of trials",
-    "hydra.launcher": "`executor` says where trials run",
+    "hydra.launcher": "`executor` chooses where trials run",
     SEARCH_PATH: f"on the command line, --config-dir DIR or {SEARCH_PATH}=[DIR] adds a folder",
 }
-_OTHERS = f"`results` and `name` say where results go, `executor` where trials run; {SEARCH_PATH} "
-_OTHERS += "has folders beside conf/, on the command line only"
+_OTHERS = "`results` and `name` choose the folder of results, `executor` the place of trials; "
+_OTHERS += f"{SEARCH_PATH} adds folders to conf/, on the command line only"
 
 
 class Options(NamedTuple):
@@ -49,17 +49,17 @@ class Options(NamedTuple):
 def read_options(file: Path) -> Options:
     """Return the keys of a file.
 
-    Raises :class:`DimsweepError` that names the file unless it is a mapping of keys with a valid
-    header and valid ``defaults``.
+    Raises :class:`DimsweepError` naming the file if it is not a mapping of keys, or if its header
+    or its ``defaults`` are invalid.
     """
     if (state := file_state(file)) is None:
         return _read(file)
     node, package = _read_pickled(file, state)
-    return Options(pickle.loads(node), package)  # the caller's own
+    return Options(pickle.loads(node), package)  # a copy for the caller
 
 
 def file_state(file: str | Path) -> Hashable:
-    """Return a value that changes with the file; None if it is missing, or too new to tell."""
+    """Return a value that changes with the file; None if it is missing, or too new."""
     try:
         known = os.stat(file)
     except OSError:
@@ -79,24 +79,26 @@ def _read(file: Path) -> Options:
     try:
         content = file.read_bytes()
     except OSError as error:
-        raise DimsweepError(f"it cannot be read: {error.strerror}", where=str(file)) from error
+        problem = f"it cannot be read: {error.strerror}"
+        raise DimsweepError(problem, where=str(file), code="inaccessible") from error
     try:
         text = content.decode("utf-8-sig")
         refuse_surprises(text)
         node = OmegaConf.load(io.StringIO(text))
     except RecursionError as error:
-        raise DimsweepError("it is nested too deeply", where=str(file)) from error
+        problem = "it is nested too deeply"
+        raise DimsweepError(problem, where=str(file), code="too-many") from error
     except (yaml.YAMLError, OmegaConfBaseException, ValueError) as error:
         raise explain_yaml(error, file) from error
-    except OSError:  # what OmegaConf raises for a number or a truth value alone
+    except OSError:  # OmegaConf raises it for a single number or truth value
         node = None
     if not isinstance(node, DictConfig):
-        hint = "write KEY: VALUE in each line"
-        raise DimsweepError("it is no mapping of keys", where=str(file), hint=hint)
+        problem, hint = "it is not a mapping of keys", "write KEY: VALUE in each line"
+        raise DimsweepError(problem, where=str(file), hint=hint, code="wrong-type")
     package = _package(text, file)
     if not node and yaml.safe_load(text) is None:
-        hint = "write KEY: VALUE in each line, or {} where nothing is to be set"
-        raise DimsweepError("it says nothing", where=str(file), hint=hint)
+        hint = "write KEY: VALUE in each line, or {} to set no key"
+        raise DimsweepError("it is empty", where=str(file), hint=hint, code="missing")
     keys: Any = OmegaConf.to_container(node)
     if "defaults" in keys:
         _check_defaults(keys, f"{file}: defaults")
@@ -111,39 +113,45 @@ def _package(text: str, file: Path) -> str | None:
         return None
     found = _PACKAGE.fullmatch(header[1].strip())
     if found is None:
-        what = f"{header[0]!r} is no header"
-        raise DimsweepError(what, where=str(file), hint="such as: # @package _global_")
+        problem, hint = f"{header[0]!r} is not a valid header", "such as: # @package _global_"
+        raise DimsweepError(problem, where=str(file), hint=hint, code="bad-syntax")
     return found[1]
 
 
 def _check_defaults(keys: Any, where: str) -> None:
     """Raise :class:`DimsweepError` for a defaults list that Hydra cannot read."""
     if not isinstance(keys["defaults"], list):
-        raise DimsweepError("defaults is a list of options", where=where, hint=_HINT)
+        raise _defaults_error("they must be a list of options", where)
     for item in keys["defaults"]:
         entry = item if isinstance(item, dict) else {item: None} if isinstance(item, str) else {}
         if len(entry) != 1:
-            raise DimsweepError(f"{item!r} is not one option", where=where, hint=_HINT)
+            raise _defaults_error(f"{item!r} is not one option", where)
         ((group, chosen),) = entry.items()
         if not isinstance(group, str) or not _GROUP.fullmatch(group):
-            raise DimsweepError(f"{group!r} is no group", where=where, hint=_HINT)
+            raise _defaults_error(f"{group!r} is not a group", where)
         for option in chosen if isinstance(chosen, list) else [chosen]:
             if not isinstance(option, str | None) or "\0" in (option or ""):
-                raise DimsweepError(f"{option!r} is no option", where=where, hint=_HINT)
+                raise _defaults_error(f"{option!r} is not an option", where)
+
+
+def _defaults_error(problem: str, where: str) -> DimsweepError:
+    return DimsweepError(problem, where=where, hint=_HINT, code="wrong-type")
 
 
 def hydra_key_error(key: str, file: str = "") -> DimsweepError:
-    """Return the error for one of Hydra's own keys, such as ``hydra.sweeper.params`` or
-    ``hydra/launcher``, on the command line or in a ``file``."""
+    """Return the error for one of Hydra's own keys, on the command line or in a ``file``.
+
+    Such keys are ``hydra.sweeper.params`` and ``hydra/launcher``.
+    """
     dotted = key.replace("/", ".")
     hint = next((hint for start, hint in _INSTEAD.items() if dotted.startswith(start)), _OTHERS)
-    what = "dimsweep starts and logs its runs itself, so it does not read Hydra's key"
-    return DimsweepError(what, where=f"{file}: {key}" if file else key, hint=hint)
+    problem = "dimsweep starts and logs its runs itself, so it does not read Hydra's key"
+    where = f"{file}: {key}" if file else key
+    return DimsweepError(problem, where=where, hint=hint, code="unsupported")
 
 
 def _find_hydra_key(keys: Mapping[Any, Any], package: str | None) -> str | None:
-    """Return the first of Hydra's own keys that a file's ``keys`` set below its ``package``, or
-    that its defaults choose an option for; None where they have none."""
+    """Return the first of Hydra's own keys that a file sets or chooses an option for, or None."""
     if package is not None and package.split(".")[0] == "hydra":
         return package
     if "hydra" in keys:

@@ -24,12 +24,12 @@ from hydra.core.override_parser.types import (
 )
 from hydra.errors import HydraException
 
-from dimsweep.engine import DimsweepError
+from dimsweep.engine import Code, DimsweepError
 from dimsweep.sweeper.part import has_order
 from dimsweep.sweeper.places import find_study, is_path, list_folders, list_groups
 
 STUDY = "study"  # the group whose options are files in studies/, or anywhere
-MAX_VALUES = 10_000  # of one axis
+MAX_VALUES = 10_000  # values of one axis
 AXES, SEARCHED = "grid", "space.parameters"  # keys of a configuration that have several values
 
 
@@ -45,22 +45,23 @@ _KNOWN.register("interval", _interval)
 _PARSER = OverridesParser(_KNOWN)
 _FUNCTIONS = "|".join(_KNOWN.definitions)
 _CALL = re.compile(rf"\s*({_FUNCTIONS})\s*\(")
-# Ring(4)_Switch(8) and its like: Hydra would take the brackets for a function's.
+# Shapes such as Ring(4)_Switch(8), which Hydra would parse as calls of functions.
 _SHAPE = re.compile(rf"\b(?!(?:{_FUNCTIONS})\()\w+\([\w,]*\)(?:_\w+\([\w,]*\))*")
-_LINK = re.compile(r"[^\[\],]*->[^\[\],]*")  # a link's name, whose arrow it would not read
+_LINK = re.compile(r"[^\[\],]*->[^\[\],]*")  # a link's name, whose arrow Hydra does not parse
 _ENTRY = re.compile(r"\[(\d+)\]")
 _PLAIN = re.compile(r"""[^\s'"\[\]{}(),=$\\](?:[^'"\[\]{}(),=$\\]*[^\s'"\[\]{}(),=$\\])?""")
 
 
 class _Numbers(NamedTuple):
-    """The ``n`` numbers of a range, in decimals: 0.1, 0.2 and 0.3 end before 0.4."""
+    """The ``n`` numbers of a range, computed exactly: 0.1, 0.2 and 0.3 end before 0.4."""
 
     start: Fraction
     step: Fraction
     n: int
     whole: bool
 
-    def at(self, i: int) -> int | float:
+    def number(self, i: int) -> int | float:
+        """Return number ``i``, from 0."""
         number = self.start + i * self.step
         return int(number) if self.whole else float(number)
 
@@ -81,22 +82,22 @@ class ConfigOverride:
 
     @property
     def is_setting(self) -> bool:
-        """Whether it sets a key of ours."""
+        """True if it sets a key of ours."""
         return not (self.is_choice or self.is_hydra_key or self.parsed.is_delete())
 
     @property
     def is_hydra_key(self) -> bool:
-        """Whether its key is one of Hydra's own."""
+        """True if its key is one of Hydra's own."""
         return self.parsed.is_hydra_override()
 
     @property
     def is_sweep(self) -> bool:
-        """Whether it has several values."""
+        """True if it has several values."""
         return self.parsed.is_sweep_override() and not self.parsed.is_delete()
 
     @property
     def is_interval(self) -> bool:
-        """Whether its values are an interval, which cannot be listed."""
+        """True if its values are an interval, which cannot be listed."""
         return isinstance(self.parsed.value(), IntervalSweep)
 
     @property
@@ -121,23 +122,24 @@ class ConfigOverride:
         swept: Any = self.parsed.value()
         self._check_tags(())
         if isinstance(swept, IntervalSweep):
-            what, hint = "an interval is of numbers", "list options, such as choice(a,b)"
-            raise self._wrong(what, hint)
+            problem, hint = "an interval needs numbers", "list options, such as choice(a,b)"
+            raise self._error(problem, hint, "wrong-type")
         if isinstance(swept, Glob):
             options = list_groups().get(self.key)
             if options is None:
-                raise self._wrong("a glob is of options of a group", "list values: choice(a,b)")
+                problem, hint = "a glob needs a group with options", "list values: choice(a,b)"
+                raise self._error(problem, hint, "wrong-type")
             if not (found := swept.filter(options)):
-                raise self._wrong("no option is like it", f"known: {', '.join(options)}")
+                problem, hint = "no option matches the glob", f"known: {', '.join(options)}"
+                raise self._error(problem, hint, "unknown-name")
             return list[Any](found)
         if isinstance(swept, RangeSweep):
             numbers = self._numbers(swept)
             if numbers.n > MAX_VALUES:
-                what = f"an axis of {numbers.n:,} values; there may be {MAX_VALUES:,}"
-                raise self._wrong(
-                    what, "take a greater step, or search the key in space.parameters"
-                )
-            return [numbers.at(i) for i in range(numbers.n)]
+                problem = f"an axis of {numbers.n:,} values; {MAX_VALUES:,} are possible"
+                hint = "use a larger step, or search the key in space.parameters"
+                raise self._error(problem, hint, "too-many")
+            return [numbers.number(i) for i in range(numbers.n)]
         return [_unquote(each) for each in swept.list]
 
     def parameter(self) -> dict[str, Any]:
@@ -150,16 +152,17 @@ class ConfigOverride:
             self._check_tags(("log", "int"))
             low: Any = swept.start
             high: Any = swept.end
-            plain = not isinstance(low, str) and not isinstance(high, str)  # but quantities
+            plain = not isinstance(low, str) and not isinstance(high, str)  # not quantities
             if low == high or (plain and not low < high):
-                raise self._wrong("it has no values", "interval(LOW,HIGH), with LOW less than HIGH")
+                hint = "write interval(LOW,HIGH), with LOW less than HIGH"
+                raise self._error("it has no values", hint, "out-of-range")
             if plain and "int" in swept.tags:
                 low, high = int(low), int(high)
             return {"low": low, "high": high, "log": "log" in swept.tags}
         if isinstance(swept, RangeSweep):
             self._check_tags(("log",))
             numbers = self._numbers(swept)
-            low, high = sorted((numbers.at(0), numbers.at(numbers.n - 1)))
+            low, high = sorted((numbers.number(0), numbers.number(numbers.n - 1)))
             step = abs(swept.step)
             return {"low": low, "high": high, "step": step, "log": "log" in swept.tags}
         return {"values": self.values()}
@@ -170,26 +173,30 @@ class ConfigOverride:
             start, stop, step = (Fraction(str(each)) for each in given)
             n = math.ceil((stop - start) / step)
         except ValueError:
-            raise self._wrong("it has no end", "range(START,STOP,STEP)") from None
+            problem, hint = "the range has no end", "write range(START,STOP,STEP)"
+            raise self._error(problem, hint, "out-of-range") from None
         except ZeroDivisionError:
-            raise self._wrong("a step of 0", "range(START,STOP,STEP)") from None
+            problem, hint = "its step is 0; it must not be 0", "write range(START,STOP,STEP)"
+            raise self._error(problem, hint, "out-of-range") from None
         if n < 1:
             hint = "a range ends before its second number: range(1,4) is 1, 2, 3"
-            raise self._wrong("it has no values", hint)
+            raise self._error("it has no values", hint, "out-of-range")
         return _Numbers(start, step, n, whole=all(isinstance(each, int) for each in given))
 
     def _check_tags(self, known: tuple[str, ...]) -> None:
         swept: Any = self.parsed.value()
         if getattr(swept, "shuffle", False):
-            what = "a sweep has no order that could be shuffled"
-            raise self._wrong(what, "leave shuffle out; search=random draws from a space")
+            hint = "leave shuffle out; search=random draws from a space"
+            raise self._error("a sweep has no order to shuffle", hint, "unsupported")
         if unknown := sorted(getattr(swept, "tags", set()).difference(known)):
-            told = f"here are {', '.join(known)}" if known else "tag(log, ...) is of a searched key"
-            raise self._wrong(f"the tag {unknown[0]!r} says nothing here", told)
+            hint = (
+                f"known: {', '.join(known)}" if known else "only a searched key has tag(log, ...)"
+            )
+            raise self._error(f"unknown tag {unknown[0]!r}", hint, "unknown-name")
 
-    def _wrong(self, what: str, hint: str) -> DimsweepError:
+    def _error(self, problem: str, hint: str, code: Code) -> DimsweepError:
         value = self.text.partition("=")[2]
-        return DimsweepError(f"{value}: {what}", where=self.key, hint=hint)
+        return DimsweepError(f"{value}: {problem}", where=self.key, hint=hint, code=code)
 
 
 def read_override(text: str) -> ConfigOverride:
@@ -236,14 +243,15 @@ def _refuse_shape(text: str, chooses: bool) -> None:
     """Raise :class:`DimsweepError` for ``topology=SHAPE``, which should set ``topology.shape``."""
     group, _, value = text.partition("=")
     if chooses and group == "topology" and _SHAPE.fullmatch(shape := value.strip("'\"")):
-        meant = f"did you mean 'topology.shape={shape}'? `dimsweep list topology` shows the names"
-        raise DimsweepError(f"{shape} is a shape, and no name", where=group, hint=meant)
+        problem = f"{shape} is a shape, not the name of a topology"
+        hint = f"did you mean 'topology.shape={shape}'? `dimsweep list topology` shows the names"
+        raise DimsweepError(problem, where=group, hint=hint, code="unknown-name")
 
 
 def _quote_option(text: str) -> str:
     """Return the choice of an option with its name in quotes: inf and 1e3 are names here."""
     key, sets, value = text.partition("=")
-    if key == STUDY and is_path(value) and find_study(value):  # whatever is in its path
+    if key == STUDY and is_path(value) and find_study(value):  # a path may have any characters
         return f"{key}={quote(value)}"
     names = [name.strip() for name in value.split(",")]
     named = sets and not text.startswith("~") and all(map(_PLAIN.fullmatch, names))
@@ -265,10 +273,10 @@ def _parse_setting(text: str) -> Override:
             raise _syntax_error(text, error) from error
     try:
         return _PARSER.parse_override(f"{key}={quote(value)}")
-    except HydraException as error:  # whatever its value
-        hint = "a key is names with points between them, such as topology.shape"
+    except HydraException as error:  # no value makes the key valid
+        hint = "a key consists of names joined by dots, such as topology.shape"
         raise DimsweepError(
-            "this key cannot be read", where=_normalize_key(text), hint=hint
+            "this key cannot be read", where=_normalize_key(text), hint=hint, code="bad-syntax"
         ) from error
 
 
@@ -300,25 +308,26 @@ def _syntax_error(text: str, error: HydraException) -> DimsweepError:
     """Return the error for an override outside Hydra's grammar."""
     key, _, value = text.lstrip("+~").partition("=")
     if not key.strip("/"):
-        return DimsweepError(f"{text!r} has no key", hint="write KEY=VALUE")
+        return DimsweepError(f"{text!r} has no key", hint="write KEY=VALUE", code="bad-syntax")
     if _CALL.match(value) and " while evaluating " in str(error):
-        why = str(error).partition("': ")[2].strip().partition("\n")[0]
-        why = re.sub(r"mismatch type argument (\w+).*", r"its \1 is no number", why)
-        hint = "choice(A,B), range(START,STOP,STEP), interval(LOW,HIGH); a text has quotes"
-        return DimsweepError(f"{value}: {why}", where=key, hint=hint)
+        reason = str(error).partition("': ")[2].strip().partition("\n")[0]
+        reason = re.sub(r"mismatch type argument (\w+).*", r"its \1 is not a number", reason)
+        hint = "choice(A,B), range(START,STOP,STEP), interval(LOW,HIGH); write texts in quotes"
+        return DimsweepError(f"{value}: {reason}", where=key, hint=hint, code="bad-syntax")
     return DimsweepError(
         f"{value!r} cannot be read",
         where=key,
-        hint="close what is opened, and quote what has spaces or signs in it, such as: "
+        hint="close brackets and quotes, and quote texts that have spaces or signs, such as: "
         "'a.list=[\"b0 >= b1\"]'",
+        code="bad-syntax",
     )
 
 
 def replace_axes(tree: Any, words: Sequence[ConfigOverride]) -> None:
     """Replace the axis of a key by the one value of an override.
 
-    The axis keeps this value alone, so that rows show it. Raises :class:`DimsweepError` for an
-    override of a part of an axis or of a key around one, which each cell's value would override.
+    The axis keeps this value, so that rows show it. Raises :class:`DimsweepError` for an override
+    of a part of an axis, or of a key around one: each cell's value would replace it.
     """
     axes, portfolio = tree.get(AXES), tree.get("portfolio")
     axes = axes if isinstance(axes, MutableMapping) else {}
@@ -326,24 +335,23 @@ def replace_axes(tree: Any, words: Sequence[ConfigOverride]) -> None:
     grids = [i for i, word in enumerate(words) if word.key == AXES]
     groups = [word.key.partition(".")[0] for word in words]
     for i, word in enumerate(words):
-        if grids and i < grids[-1]:  # what is given later counts
+        if grids and i < grids[-1]:  # a later override replaces the grid
             continue
         if word.is_sweep or not (word.is_choice or word.is_setting) or word.parsed.is_delete():
             continue
         if word.key == "workload" and word.is_choice and weights and "portfolio" not in groups[i:]:
-            hint = "give portfolio.workloads; a study without one is of one workload"
-            what = "the workloads are those of the portfolio"
-            raise DimsweepError(what, where=word.key, hint=hint)
+            problem, hint = "the portfolio chooses the workloads", "give portfolio.workloads"
+            raise DimsweepError(problem, where=word.key, hint=hint, code="conflict")
         value = word.parsed.value()
         if word.key in axes:
             axes[word.key] = [value]
         for axis, own in axes.items() if word.is_setting else ():
-            # A mapping whose order counts replaces all that its key had, parts that it lacks too.
-            whole = has_order(axis) and word.key.startswith(f"{axis}.")
-            if whole or _covers(axis, word.key, own) or _covers(word.key, axis, [value]):
-                hint = f"{axis}=VALUE takes the place of the axis"
-                what = f"each cell of the study's grid sets {axis}, over this"
-                raise DimsweepError(what, where=word.key, hint=hint)
+            # A mapping whose order counts replaces the existing mapping instead of merging into it.
+            replaces = has_order(axis) and word.key.startswith(f"{axis}.")
+            if replaces or _covers(axis, word.key, own) or _covers(word.key, axis, [value]):
+                problem = f"each cell of the study's grid sets {axis}, which replaces this value"
+                hint = f"{axis}=VALUE replaces the axis"
+                raise DimsweepError(problem, where=word.key, hint=hint, code="conflict")
 
 
 def _covers(key: Any, part: Any, values: Any) -> bool:

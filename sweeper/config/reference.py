@@ -1,4 +1,4 @@
-"""Tables of keys for the documentation: what each key takes, its default and its meaning.
+"""Tables of keys for the documentation: type, default and meaning of each key.
 
 A table is derived from a part, so a page that has it changes with the fields: see
 ``tests/support/pages.py``.
@@ -46,13 +46,14 @@ def find_part(place: str) -> type[Part]:
         found = [each for kind in kinds for each in walk_parts(key_type(kind, name))]
         if not found:
             hint = suggest_names(name, part.model_fields)
-            raise DimsweepError(f"{name!r} has no keys of its own", where=place, hint=hint)
+            problem = f"{name!r} is not a key with keys below it"
+            raise DimsweepError(problem, where=place, hint=hint, code="unknown-key")
         part = found[0]
     return part
 
 
 def key_type(part: Any, name: str) -> Any:
-    """Return the type of a key as it was annotated; None where the part lacks it."""
+    """Return the annotated type of a key; None if the part lacks it."""
     field = getattr(part, "model_fields", {}).get(name)
     return field and Annotated[field.annotation, *field.metadata, None]
 

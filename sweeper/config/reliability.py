@@ -36,7 +36,7 @@ class Outage(Part):
     switch: SelectionKey = None
     #: Links, named as in network.degrade.
     link: SelectionKey = None
-    #: Share of the time in which each is down; by default as the devices' `fails` and `repair` say.
+    #: Share of the time in which each is down; by default from the devices' `fails` and `repair`.
     down: ShareKey = None
     #: Number of outages to simulate, one at a time, among parts whose names differ in numbers only.
     draw: CountKey = 2
@@ -45,13 +45,17 @@ class Outage(Part):
     @preserve_errors
     def _check(self) -> "Outage":
         if (self.switch is None) == (self.link is None):
-            what = "it is of nothing" if self.switch is None else "switch and link at once"
-            raise DimsweepError(what, hint="such as {switch: leaf *, down: 0.03 %}")
+            problem, hint = "give switch or link", "such as {switch: leaf *, down: 0.03 %}"
+            if self.switch is not None:
+                raise DimsweepError(f"{problem}, not both", hint=hint, code="conflict")
+            raise DimsweepError(problem, hint=hint, code="missing")
         if self.down is not None and not 0 < self.down < 1:
-            raise DimsweepError(f"{self.down:.6g} is no share of the time", where="down")
+            problem = f"{self.down:.6g}; it must be more than 0 % and less than 100 %"
+            raise DimsweepError(problem, where="down", code="out-of-range")
         if self.link is not None and self.down is None:
-            hint = "down: 0.01 %, of the time; only devices say how often they fail"
-            raise DimsweepError("a link does not say how long it is down", where="down", hint=hint)
+            problem = "a link needs the share of the time in which it is down"
+            hint = "such as down: 0.01 %; only devices have a rate of failures"
+            raise DimsweepError(problem, where="down", hint=hint, code="missing")
         return self
 
 
@@ -96,10 +100,11 @@ class Reliability(
             return None
         for name, hint in (
             ("npu_time", "such as 2000 day, of NPUs, or a list (reliability=llama3)"),
-            ("restart", "such as 10 min, from an interruption until training goes on"),
+            ("restart", "such as 10 min, from an interruption until training resumes"),
         ):
             if getattr(self, name) is None:
-                raise DimsweepError("this key needs a value", where=name, hint=hint)
+                problem = "this key needs a value"
+                raise DimsweepError(problem, where=name, hint=hint, code="missing")
         checkpoint = engine.Checkpoint(**dict(self.checkpoint))
         return engine.Reliability(self.npu_time, self.restart, checkpoint, self._spares())
 
@@ -112,8 +117,8 @@ class Reliability(
             ("npus", "such as 8, the NPUs of a node"),
         ):
             if getattr(repair, name) is None:
-                what = "this key needs a value where spares are counted"
-                raise DimsweepError(what, where=f"repair.{name}", hint=hint)
+                problem = "reliability.spares needs this key"
+                raise DimsweepError(problem, where=f"repair.{name}", hint=hint, code="missing")
         assert repair.time is not None
         assert repair.npus is not None
         return engine.Spares(self.spares, repair.npus, float(repair.time), float(repair.share))

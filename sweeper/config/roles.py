@@ -2,7 +2,7 @@
 
 A *decision* can be built or run: a network, a chip, a plan.  A *scenario* is a condition for a
 design: a model, a batch, a price, a budget.  Designs compete within a scenario, never over
-several: the shortest time of three models is no answer.  Scenarios count alike, unless the values
+several: the shortest time of three models is not an answer.  Scenarios count equally, unless values
 of their axes have weights.
 """
 
@@ -14,7 +14,7 @@ from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.part import naming_key
 
-# The role of a key is that of the longest of these that it begins with; of all others a decision.
+# Roles by the beginning of a key; the longest match counts. Other keys are decisions.
 _DEFAULT_ROLES = {
     "workload": Role.SCENARIO,
     "workload.parallel": Role.DECISION,
@@ -27,7 +27,7 @@ _DEFAULT_ROLES = {
     "fidelity": Role.SCENARIO,
     "network.degrade": Role.SCENARIO,  # what breaks
     "space": Role.SCENARIO,  # what may be spent
-    # What a chip is assumed to do in practice; which chip it is, is a decision.
+    # Assumptions on a chip's speed in practice; the choice of the chip is a decision.
     **{
         f"npu.{name}": Role.SCENARIO
         for name in (
@@ -69,23 +69,26 @@ def read_weights(config: Config, axes: Mapping[str, Sequence[Any]]) -> dict[str,
         where = f"roles.{name}"
         if name not in config.grid:
             raise DimsweepError(
-                "a portfolio has weights itself",
+                "a portfolio has separate weights",
                 where=where,
                 hint="give them in portfolio.workloads",
+                code="conflict",
             )
         values = [format_value(value) for value in axes[name]]
         for value in weights:
             if value not in values:
                 raise DimsweepError(
-                    f"{value!r} is no value of the axis",
+                    f"the axis has no value {value!r}",
                     where=where,
                     hint=suggest_names(value, values),
+                    code="unknown-name",
                 )
         if missing := [value for value in values if value not in weights]:
             raise DimsweepError(
                 f"no weight is given for {', '.join(missing)}",
                 where=where,
-                hint="a weight of 0 leaves one out of what is lost over all",
+                hint="a weight of 0 excludes a value",
+                code="missing",
             )
     return found
 
@@ -106,9 +109,10 @@ def resolve_roles(config: Config, axes: Iterable[str]) -> dict[str, Role]:
     for name in given:
         if name not in known:
             raise DimsweepError(
-                f"{name} is no axis of this study",
+                f"this study has no axis {name}",
                 where=f"roles.{name}",
                 hint=suggest_names(name, known) if known else "the study has no grid",
+                code="unknown-name",
             )
     roles = {
         name: Role.SCENARIO if isinstance(role, Mapping) else role
@@ -118,11 +122,12 @@ def resolve_roles(config: Config, axes: Iterable[str]) -> dict[str, Role]:
     for name in searched:
         if roles[name] is Role.SCENARIO:
             with naming_key(f"space.parameters.{name}"):
-                config.value(name)  # a key that there is not is nothing that roles would mend
+                config.value(name)  # first refuse an unknown key
             raise DimsweepError(
-                f"{name} is a scenario, of which a search would choose the easiest",
+                f"{name} is a scenario, and a search would choose the easiest one",
                 where=f"space.parameters.{name}",
-                hint=f"make it an axis of the grid, or say that you decide it: "
+                hint=f"make it an axis of the grid, or declare it a decision: "
                 f"roles: {{{name}: decision}}",
+                code="conflict",
             )
     return roles

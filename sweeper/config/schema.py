@@ -55,11 +55,13 @@ def _parse_axis(values: Any) -> tuple[Any, ...]:
         hint = "such as [16, 64]"
         if isinstance(values, Mapping):
             hint = "an axis is a dotted key, such as 'grid={collective.chunks: [16, 64]}'"
-        raise DimsweepError(f"{format_yaml(values)} is no list of values", hint=hint)
+        problem = f"{format_yaml(values)} is not a list of values"
+        raise DimsweepError(problem, hint=hint, code="wrong-type")
     seen = set[str]()
     for value in values:
         if (text := repr(value)) in seen:
-            raise DimsweepError(f"{format_yaml(value)} is there twice", hint="give each value once")
+            problem, hint = f"{format_yaml(value)} is given twice", "give each value once"
+            raise DimsweepError(problem, hint=hint, code="duplicate")
         seen.add(text)
     return tuple(values)
 
@@ -67,19 +69,20 @@ def _parse_axis(values: Any) -> tuple[Any, ...]:
 def _parse_link_names(value: Any) -> tuple[str, ...]:
     names = value if isinstance(value, (list, tuple)) else [value]
     if wrong := [name for name in names if not isinstance(name, str)]:
-        raise DimsweepError(
-            f"{format_yaml(wrong[0])} is no name of a link", hint="such as NPU 3 -> leaf 0"
-        )
+        problem = f"{format_yaml(wrong[0])} is not the name of a link"
+        raise DimsweepError(problem, hint="such as NPU 3 -> leaf 0", code="wrong-type")
     return tuple(names)
 
 
 def _parse_plugins(value: Any) -> tuple[str, ...]:
     names = tuple(value) if isinstance(value, (list, tuple)) else (value,)
     if wrong := [name for name in names if not isinstance(name, str) or not name]:
-        raise DimsweepError(f"{format_yaml(wrong[0])} is no plug-in", hint="such as [mine.py]")
+        problem = f"{format_yaml(wrong[0])} is not the name of a plug-in"
+        raise DimsweepError(problem, hint="such as [mine.py]", code="wrong-type")
     stems = [Path(name).stem for name in names]
     if twice := [name for name, stem in zip(names, stems, strict=True) if stems.count(stem) > 1]:
-        raise DimsweepError(f"{' and '.join(twice)} have the same name", hint="rename one of them")
+        problem = f"{' and '.join(twice)} have the same name"
+        raise DimsweepError(problem, hint="rename one of them", code="duplicate")
     return names
 
 
@@ -136,11 +139,10 @@ class Extent(Part):
     """The name, limits and side questions of a study; a resumed sweep may change them."""
 
     name: str | None = None
-    note: str | None = None  # what a reader of the results must know, which no figure says
-    # of axes, where the role of one is not what its key has by itself; or how much each value of a
-    # scenario counts
+    note: str | None = None  # a remark for readers of the results
+    # roles of axes that differ from the defaults of their keys, or weights of a scenario's values
     roles: dict[str, RoleOrWeights] = default(dict)
-    # the design that there is today, as the keys in which it differs; it is simulated beside
+    # today's design, as the keys in which it differs; it is simulated in addition
     baseline: dict[str, Any] = default(dict)
     budget: Budget = default(Budget)
     recheck: Recheck = default(Recheck)
@@ -152,7 +154,7 @@ class Run(Part):
 
     executor: Executor = default(Executor)
     results: str = "results"
-    # what `dimsweep calibrate` knows of the cluster: its posterior, from which intervals follow
+    # posterior of `dimsweep calibrate` for the cluster, from which intervals follow
     calibration: dict[str, Any] = default(dict)
     timeline: str | None = None
     timeline_limit: Bytes | None = default("10 MB")
@@ -161,7 +163,7 @@ class Run(Part):
     congestion: str | None = None
 
 
-# Keys that say nothing of a single cell, so that no axis of a grid can be one of them.
+# Keys that all cells of a study share, so they cannot be axes of a grid.
 NO_AXES = {"study", "name", "note", "grid", "portfolio", "plugins", *Run.model_fields}
 
 
@@ -180,8 +182,8 @@ class Config(Run, Extent, Question, Design):
             if not isinstance(text, str) or text.isprintable():
                 continue
             if any(ord(c) < 32 and c not in "\n\t" for c in text):
-                what = f"{text!r} has control characters in it"
-                raise DimsweepError(what, where=place)
+                problem = f"{text!r} has control characters in it"
+                raise DimsweepError(problem, where=place, code="bad-syntax")
         return value
 
     @model_validator(mode="after")
@@ -189,23 +191,25 @@ class Config(Run, Extent, Question, Design):
     def _check(self) -> Self:
         for i, other in enumerate(self.other_npus):
             if other.cost.price and not self.cost.npu_price:
-                what = "the list prices no NPU, so these would be the only ones in a sum"
-                hint = "leave it out, or say what the rest cost (cost.npu)"
-                raise DimsweepError(what, where=f"other_npus[{i}].cost", hint=hint)
-        # Of networks of a space that are simulated by phases, what is down is told by flows.
+                problem = "these NPUs have a price, but the others have none"
+                hint = "leave it out, or give the price of the others (cost.npu)"
+                raise DimsweepError(
+                    problem, where=f"other_npus[{i}].cost", hint=hint, code="conflict"
+                )
+        # A space of networks simulates outages by flows, even if it simulates the rest by phases.
         if self.reliability.outages and not self.by_message and self.space.network is None:
-            what = "devices are down, of which fidelity=phase knows none"
-            hint = "add fidelity=message, flow or packet, or leave them out"
-            raise DimsweepError(what, where="reliability.outages", hint=hint)
+            problem = "fidelity=phase simulates no devices or links that could be down"
+            hint = "add fidelity=message, flow or packet, or leave the outages out"
+            raise DimsweepError(problem, where="reliability.outages", hint=hint, code="unsupported")
         for name in ("name", "results"):
             if getattr(self, name) == "":
                 hint = "leave it out, or name a folder"
-                raise DimsweepError("it is empty", where=name, hint=hint)
+                raise DimsweepError("it is empty", where=name, hint=hint, code="missing")
         for axis in self.grid:
             if axis.split(".")[0] in NO_AXES:
-                what = "no axis of a grid: all its cells have the same"
+                problem = "it cannot be an axis: all cells of a grid share this key"
                 hint = "leave it out, or run a study for each value"
-                raise DimsweepError(what, where=f"grid.{axis}", hint=hint)
+                raise DimsweepError(problem, where=f"grid.{axis}", hint=hint, code="unsupported")
         return self
 
     @model_validator(mode="before")
@@ -226,21 +230,22 @@ class Config(Run, Extent, Question, Design):
         if not isinstance(topology, Mapping):
             return value
         if not isinstance(nodes, int) or isinstance(nodes, bool):
-            what = f"{nodes!r} is no number of nodes"
-            raise DimsweepError(what, where="nodes", hint="such as 64")
+            problem = f"{format_yaml(nodes)} is not a number of nodes"
+            raise DimsweepError(problem, where="nodes", hint="such as 64", code="wrong-type")
         grows, shape = topology.get("grows"), topology.get("shape")
         with naming_key("nodes"):
             if not isinstance(shape, str) or grows is None:
                 raise DimsweepError(
-                    "this network is no machine's, so it has no nodes",
-                    hint="topology.shape says its size, such as Switch(8)_Switch(64)",
+                    "this topology does not grow by nodes, since it belongs to no machine",
+                    hint="give its size in topology.shape, such as Switch(8)_Switch(64)",
+                    code="conflict",
                 )
             sized = Growth.from_plain(grows).shape(shape, nodes)
         return {**value, "nodes": None, "topology": {**topology, "shape": sized}}
 
     @property
     def by_message(self) -> bool:
-        """Whether the fidelity simulates every rank, message and link."""
+        """True if the fidelity simulates every rank, message and link."""
         return self.fidelity is not Fidelity.PHASE
 
     @cached_property
@@ -280,7 +285,8 @@ class Config(Run, Extent, Question, Design):
                 if not isinstance(node, (dict, list)) or (
                     isinstance(node, list) and not 0 <= last < len(node)
                 ):
-                    raise DimsweepError("the configuration has no such key")
+                    problem = "the configuration has no such key"
+                    raise DimsweepError(problem, code="unknown-key")
             node[last] = value
         return type(self).from_plain(text)
 
@@ -293,9 +299,9 @@ def _find_parent(node: Any, name: str) -> tuple[Any, Any]:
             node = node[int(part)] if isinstance(node, list) else node[part]
         except (KeyError, IndexError, ValueError, TypeError):
             known = map(str, node) if isinstance(node, Mapping) else ()
-            raise DimsweepError(
-                f"the configuration has no key {part!r} there", hint=suggest_names(part, known)
-            ) from None
+            problem = f"the configuration has no key {part!r} here"
+            hint = suggest_names(part, known)
+            raise DimsweepError(problem, hint=hint, code="unknown-key") from None
     if isinstance(node, list) and last:
         return node, int(last) if last.isdecimal() else -1
     return node, last

@@ -26,7 +26,7 @@ from dimsweep.sweeper.part import (
 )
 from dimsweep.sweeper.places import find_option, list_folders, list_groups
 
-SOURCES = "sources"  # the key of a preset's file that is no key of the configuration
+SOURCES = "sources"  # a key of preset files that the configuration lacks
 GROUPS = ("npu", "topology", "memory", "cost", "reliability")  # whose numbers all have a source
 
 
@@ -74,7 +74,7 @@ class Figure(NamedTuple):
 
 def without_sources(node: DictConfig) -> DictConfig:
     """Return the keys of a preset without their sources."""
-    keys: Any = node  # whatever they are
+    keys: Any = node
     return OmegaConf.masked_copy(node, [name for name in keys if name != SOURCES])
 
 
@@ -82,12 +82,12 @@ def find_preset(group: str, name: str) -> Path:
     """Return the file of an option; raises :class:`DimsweepError` for an unknown one."""
     known = list_groups()
     if group not in known or group == "study":
-        raise DimsweepError(
-            f"there is no group of presets {group!r}", hint=suggest_names(group, known)
-        )
+        problem, hint = f"unknown group of presets {group!r}", suggest_names(group, known)
+        raise DimsweepError(problem, hint=hint, code="unknown-name")
     if (file := find_option(group, name)) is not None:
         return file
-    raise DimsweepError(f"{group} has no option {name!r}", hint=suggest_names(name, known[group]))
+    problem, hint = f"unknown {group} {name!r}", suggest_names(name, known[group])
+    raise DimsweepError(problem, hint=hint, code="unknown-name")
 
 
 def read_values(group: str, name: str) -> dict[str, Any]:
@@ -102,12 +102,12 @@ def read_figures(group: str, name: str) -> list[Figure]:
     """
     values, sources = _merge_defaults(group, name)
     known = read_documents() if sources else {}
-    said = dict(_part_sources(values)) | {
-        at: _parse_source(text, known, f"{group}/{name}: {SOURCES}.{at}")
-        for at, text in sources.items()
+    found = dict(_part_sources(values)) | {
+        key: _parse_source(text, known, f"{group}/{name}: {SOURCES}.{key}")
+        for key, text in sources.items()
     }
     return [
-        Figure(at, value, *_find_nearest_source(at, said)) for at, value in walk_numbers(values)
+        Figure(key, value, *_find_nearest_source(key, found)) for key, value in walk_numbers(values)
     ]
 
 
@@ -115,13 +115,13 @@ def _part_sources(values: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Docume
     """Yield the sources of the prices and powers of parts; a price's source is the part's."""
     parts = values.get("parts")
     for name, part in parts.items() if isinstance(parts, Mapping) else ():
-        for of, kind in (("price", Price), ("watts", Watts)):
-            if isinstance(part, Mapping) and part.get(of) is not None:
-                with naming_key(f"parts.{name}.{of}"):
-                    told = kind.from_plain(part[of]).build()
-                document = f"{told.source} ({LEVELS[told.level]})"
-                source = Document(document=document, date=told.date, evidence=Evidence.LISTED)
-                yield (f"parts.{name}" if of == "price" else f"parts.{name}.{of}"), (source, "")
+        for key, kind in (("price", Price), ("watts", Watts)):
+            if isinstance(part, Mapping) and part.get(key) is not None:
+                with naming_key(f"parts.{name}.{key}"):
+                    amount = kind.from_plain(part[key]).build()
+                document = f"{amount.source} ({LEVELS[amount.level]})"
+                source = Document(document=document, date=amount.date, evidence=Evidence.LISTED)
+                yield (f"parts.{name}" if key == "price" else f"parts.{name}.{key}"), (source, "")
 
 
 def walk_numbers(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -150,10 +150,10 @@ def read_documents() -> dict[str, Document]:
 @lru_cache(maxsize=8)
 def _read_document_file(file: Path, _changed: int) -> dict[str, Document]:
     """Return the documents of a file, cached until it changes."""
-    said = OmegaConf.to_container(read_options(file).node)
-    assert isinstance(said, dict)
+    documents = OmegaConf.to_container(read_options(file).node)
+    assert isinstance(documents, dict)
     found = {}
-    for name, document in said.items():
+    for name, document in documents.items():
         with naming_key(f"{file}: {name!s}"):
             found[str(name)] = Document.from_plain(document)
     return found
@@ -165,7 +165,8 @@ def _merge_defaults(
     """Return values and sources of an option, merged over the options in its defaults."""
     file = find_preset(group, name)
     if name in above:
-        raise DimsweepError("its defaults have no end", where=str(file))
+        problem = "its defaults have no end: the file includes itself"
+        raise DimsweepError(problem, where=str(file), code="conflict")
     node = read_options(file).node
     values: Any = DictConfig({})
     sources: dict[str, str] = {}
@@ -180,8 +181,9 @@ def _merge_defaults(
     try:
         plain = OmegaConf.to_container(OmegaConf.merge(values, own), resolve=False)
     except OmegaConfBaseException as error:
-        what = f"its keys do not go with those of its defaults: {str(error).partition(chr(10))[0]}"
-        raise DimsweepError(what, where=str(file)) from error
+        reason = str(error).partition("\n")[0]
+        problem = f"its keys contradict the keys of its defaults: {reason}"
+        raise DimsweepError(problem, where=str(file), code="wrong-type") from error
     assert isinstance(plain, dict)
     return {str(at): value for at, value in plain.items()}, {**sources, **_read_sources(node, file)}
 
@@ -191,8 +193,9 @@ def _read_sources(node: DictConfig, file: Path) -> dict[str, str]:
     if own is None:
         return {}
     if not isinstance(own, DictConfig) or not all(isinstance(text, str) for text in own.values()):
-        hint = "such as {memory: h200_sheet (what it says)}, with a name of conf/sources.yaml"
-        raise DimsweepError("they are no names by key", where=f"{file}: {SOURCES}", hint=hint)
+        problem = "it is not a mapping of keys to names of documents"
+        hint = "such as {memory: h200_sheet (a quotation)}, with a name from conf/sources.yaml"
+        raise DimsweepError(problem, where=f"{file}: {SOURCES}", hint=hint, code="wrong-type")
     return {str(at): text for at, text in own.items()}
 
 
@@ -201,17 +204,17 @@ def _parse_source(text: str, known: Mapping[str, Document], where: str) -> tuple
     named = re.fullmatch(r"(\w+)(?: \((.*)\))?", text)
     if named is None or named[1] not in known:
         name = named[1] if named else text
-        hint = suggest_names(name, known)
-        raise DimsweepError(f"conf/sources.yaml has no {name!r}", where=where, hint=hint)
+        problem, hint = f"conf/sources.yaml has no document {name!r}", suggest_names(name, known)
+        raise DimsweepError(problem, where=where, hint=hint, code="unknown-name")
     return known[named[1]], named[2] or ""
 
 
 def _find_nearest_source(
-    at: str, said: Mapping[str, tuple[Document, str]]
+    key: str, sources: Mapping[str, tuple[Document, str]]
 ) -> tuple[Document, str] | tuple[None, str]:
     """Return the source of the nearest key above a number, if any."""
-    above = [source for source in said if is_at_or_above(source, at)]
-    return said[max(above, key=len)] if above else (None, "")
+    above = [source for source in sources if is_at_or_above(source, key)]
+    return sources[max(above, key=len)] if above else (None, "")
 
 
 def _is_number(value: Any) -> bool:

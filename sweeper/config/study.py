@@ -1,4 +1,4 @@
-"""Keys of a study's search space, search and questions; no row of a trial depends on them."""
+"""Keys of a study's search space, search and questions; rows of trials do not depend on them."""
 
 import math
 from collections.abc import Mapping
@@ -7,7 +7,14 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import model_validator
 
-from dimsweep.engine import DimsweepError, Fidelity, format_yaml, list_algorithms, suggest_names
+from dimsweep.engine import (
+    Code,
+    DimsweepError,
+    Fidelity,
+    format_yaml,
+    list_algorithms,
+    suggest_names,
+)
 from dimsweep.engine.bound import Measure
 from dimsweep.engine.topology import parse_shape
 from dimsweep.engine.workload import AXES
@@ -40,7 +47,7 @@ from dimsweep.sweeper.part import (
     preserve_errors,
 )
 
-_MAX_NPUS = 10**7  # as many as a dimension of a shape may have
+_MAX_NPUS = 10**7  # the largest size of a dimension
 
 
 class Tier(Part):
@@ -66,7 +73,7 @@ class Tier(Part):
     def _check(self) -> Self:
         for name in ("blocks", "bandwidth"):
             if not getattr(self, name):
-                raise DimsweepError("one of these is needed at least", where=name)
+                raise DimsweepError("the list is empty", where=name, code="missing")
         known = dict[str, None]()
         for block in self.blocks:
             with naming_key("blocks"):
@@ -74,8 +81,9 @@ class Tier(Part):
             known |= dict.fromkeys(list_algorithms(found))
         for name in self.algorithms:
             if name not in known:
-                what, hint = f"{name!r} runs on none of the blocks", suggest_names(name, known)
-                raise DimsweepError(what, where="algorithms", hint=hint)
+                problem = f"algorithm {name!r} runs on none of the blocks"
+                hint = suggest_names(name, known)
+                raise DimsweepError(problem, where="algorithms", hint=hint, code="unknown-name")
         return self
 
 
@@ -89,11 +97,12 @@ class NpuRange(Part):
     @preserve_errors
     def _check(self) -> Self:
         if self.at_most > _MAX_NPUS:
-            what = f"{self.at_most:,} NPUs; a network of a study has at most {_MAX_NPUS:,}"
-            raise DimsweepError(what, where="at_most" if self.at_most > self.at_least else "")
+            problem = f"{self.at_most:,} NPUs; it must be {_MAX_NPUS:,} or less"
+            where = "at_most" if self.at_most > self.at_least else ""
+            raise DimsweepError(problem, where=where, code="out-of-range")
         if self.at_most < self.at_least:
-            what = f"at most {self.at_most:,} and at least {self.at_least:,} NPUs"
-            raise DimsweepError(what, where="at_most", hint="no less than at_least")
+            problem = f"{self.at_most:,}; it must be {self.at_least:,} (at_least) or more"
+            raise DimsweepError(problem, where="at_most", code="out-of-range")
         return self
 
     def __contains__(self, n: int) -> bool:
@@ -118,7 +127,9 @@ def _parse_npu_range(value: Any) -> NpuRange:
         return NpuRange.from_plain(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         hint = "1 or more, such as 1024, or {at_least: 1024, at_most: 1152}"
-        raise DimsweepError(f"{format_yaml(value)} is no number of NPUs", hint=hint)
+        problem = f"{format_yaml(value)} is not a number of NPUs"
+        code: Code = "wrong-type" if isinstance(value, bool | float | str) else "out-of-range"
+        raise DimsweepError(problem, hint=hint, code=code)
     return NpuRange(at_least=value, at_most=value)
 
 
@@ -148,8 +159,9 @@ class Racks(Part):
     @preserve_errors
     def _check(self) -> Self:
         if self.npus is None and not self.power:
-            what, hint = "nobody says what fits into a rack", "npus: 32, or power: 40 kW, or both"
-            raise DimsweepError(what, where="npus", hint=hint)
+            problem = "a rack needs a limit in NPUs or power"
+            hint = "such as npus: 32, or power: 40 kW, or both"
+            raise DimsweepError(problem, where="npus", hint=hint, code="missing")
         return self
 
 
@@ -175,7 +187,8 @@ class Networks(Part):
     @preserve_errors
     def _check(self) -> Self:
         if not self.tiers and not self.generators:
-            raise DimsweepError("a network has a tier at least, or a generator", where="tiers")
+            problem, hint = "a space of networks needs tiers or generators", "give one of them"
+            raise DimsweepError(problem, where="tiers", hint=hint, code="missing")
         return self
 
 
@@ -208,8 +221,9 @@ class Plans(Part):
     def _check(self) -> Self:
         for order in self.orders:
             if sorted(order) != sorted(AXES):
-                what, hint = f"{', '.join(order)} are not all axes", f"such as {', '.join(AXES)}"
-                raise DimsweepError(what, where="orders", hint=hint)
+                problem = f"{', '.join(order)} are not all axes, each once"
+                hint = f"such as {', '.join(AXES)}"
+                raise DimsweepError(problem, where="orders", hint=hint, code="mismatch")
         return self
 
 
@@ -261,7 +275,7 @@ class Split(Part):
 
     @property
     def is_searched(self) -> bool:
-        """Whether the split is searched."""
+        """True if the split is searched."""
         limits = (self.total, self.cost, self.bisection, self.max)
         return self.parts or any(each is not None for each in limits)
 
@@ -286,13 +300,14 @@ class Parameter(Part):
         if self.values is None:
             for name in ("low", "high"):
                 if getattr(self, name) is None:
+                    problem = "a range needs low and high"
                     hint = "or give values, such as {values: [16, 64]}"
-                    raise DimsweepError("a range needs low and high", where=name, hint=hint)
+                    raise DimsweepError(problem, where=name, hint=hint, code="missing")
         elif not self.values:
-            raise DimsweepError("values is a list with at least one entry", where="values")
+            raise DimsweepError("the list is empty", where="values", code="missing")
         elif ranged or self.log:
-            where = ranged[0] if ranged else "log"
-            raise DimsweepError("give values, or low and high, not both", where=where)
+            problem = "give values, or low and high, not both"
+            raise DimsweepError(problem, where=ranged[0] if ranged else "log", code="conflict")
         return self
 
 
@@ -323,17 +338,19 @@ def _parse_role(value: Any) -> Any:
     for name, weight in value.items():
         is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
         if not is_number or not 0 <= weight < math.inf:
-            what = f"{format_yaml(weight)} is no weight"
-            raise DimsweepError(what, where=str(name), hint="zero or more, and finite, such as 2")
+            problem = f"{format_yaml(weight)} is not a weight"
+            hint = "a weight is zero or more, and finite, such as 2"
+            raise DimsweepError(problem, where=str(name), hint=hint, code="out-of-range")
     if not any(value.values()):
         raise DimsweepError(
-            "no value has a weight",
-            hint="at least one that is more than zero, such as {a: 2, b: 1}",
+            "all weights are zero",
+            hint="give at least one that is more than zero, such as {a: 2, b: 1}",
+            code="out-of-range",
         )
     return {str(name): float(weight) for name, weight in value.items()}
 
 
-# What an axis is; a mapping of weights makes it a scenario whose values count so much.
+# The role of an axis; a mapping gives the weights of a scenario's values.
 RoleOrWeights = Annotated[Role | dict[str, float], ValueParser(_parse_role, choices=map(str, Role))]
 
 
@@ -351,9 +368,10 @@ class Budget(Part):
     @preserve_errors
     def _check(self) -> Self:
         if self.gap is not None and not self.gap <= 1:
-            what = f"a gap of {self.gap:.0%}: every first trial is within it"
-            asked = f"did you mean {self.gap / 100:g}? " if self.gap <= 100 else ""
-            raise DimsweepError(what, where="gap", hint=f"{asked}0.05 is 5 %")
+            problem = f"{self.gap:g} is {self.gap:.0%}; it must be 1 or less"
+            proposal = f"did you mean {self.gap / 100:g}? " if self.gap <= 100 else ""
+            hint = f"{proposal}0.05 is 5 %"
+            raise DimsweepError(problem, where="gap", hint=hint, code="out-of-range")
         return self
 
 
@@ -381,19 +399,24 @@ class Recheck(Part):
     def _check(self) -> Self:
         tops = self.top if isinstance(self.top, tuple) else (self.top,)
         kinds = self.fidelity if isinstance(self.fidelity, tuple) else (self.fidelity,)
-        what, where, hint = "", "top", ""
+        problem, where, hint = "", "top", ""
+        code: Code = "out-of-range"
         if len(tops) != len(kinds):
-            what, hint = f"{len(tops)} numbers for {len(kinds)} fidelities", "one for each"
+            problem = f"{len(tops)} numbers for {len(kinds)} fidelities"
+            hint, code = "give one number for each fidelity", "mismatch"
         elif list(tops) != sorted(tops, reverse=True):
-            what = f"{', '.join(map(str, tops))} do not fall"
-            hint = "each fidelity looks at the best of the one before"
+            problem = f"{', '.join(map(str, tops))}; the numbers must decrease"
+            hint = "each fidelity simulates the best designs of the one before"
         elif len(tops) > 1 and not all(tops):
-            what, hint = "a fidelity that simulates no design", "leave it out"
+            problem, hint = "a fidelity that simulates 0 designs", "leave it out"
         elif Fidelity.PHASE in kinds or len(set(kinds)) < len(kinds):
-            what, where = f"{', '.join(kinds)} for designs found by phases", "fidelity"
-            hint = "message, flow and packet, each once"
-        if what:
-            raise DimsweepError(what, where=where, hint=hint)
+            problem, where = (
+                f"{', '.join(kinds)} cannot recheck designs found by phases",
+                "fidelity",
+            )
+            hint, code = "choose from message, flow and packet, each once", "conflict"
+        if problem:
+            raise DimsweepError(problem, where=where, hint=hint, code=code)
         return self
 
 
@@ -403,17 +426,20 @@ def _parse_what_if(value: Any) -> Any:
         return value or {}
     hint = "such as {800G: {'topology.bandwidth[1]': 100 GB/s}, optics: {cost.tiers.pod: x2}}"
     if not isinstance(value, Mapping):
-        raise DimsweepError(f"{value!r} names no changes", hint=hint)
+        problem = f"{value!r} is not a mapping of changes by name"
+        raise DimsweepError(problem, hint=hint, code="wrong-type")
     for name, changes in value.items():
         if not isinstance(name, str) or not name.strip():
-            raise DimsweepError(f"{name!r} is no name of a change", hint=hint)
+            problem = f"{name!r} is not the name of a change"
+            raise DimsweepError(problem, hint=hint, code="wrong-type")
         if not isinstance(changes, Mapping) or not changes:
-            raise DimsweepError(f"{changes!r} is no mapping of keys", where=name, hint=hint)
+            problem = f"{changes!r} is not a mapping of keys"
+            raise DimsweepError(problem, where=name, hint=hint, code="wrong-type")
     return {name: {str(key): each for key, each in own.items()} for name, own in value.items()}
 
 
-# What is changed around the best design when the search is over: by name, keys with the values that
-# they get, or with factors such as x2; "default" for what can be asked of any design.
+# Changes to the best design after the search: by name, keys with new values, or with factors such
+# as x2; "default" for changes that suit any design.
 DEFAULT = "default"
 WhatIf = Annotated[dict[str, dict[str, Any]] | str, ValueParser(_parse_what_if)]
 
@@ -426,7 +452,7 @@ class Portfolio(Part):
 
     #: Options of the config group `workload` with their weights.
     workloads: dict[str, Number] = default(dict)
-    #: What is minimised: weighted_time, worst_regret, or cvar.
+    #: Minimised measure: weighted_time, worst_regret, or cvar.
     measure: Annotated[Measure, member_type(Measure)] = default("worst_regret")
     #: Level of cvar.
     level: Number = 0.9
@@ -436,11 +462,11 @@ class Portfolio(Part):
     def _check(self) -> Self:
         for name, weight in self.workloads.items():
             if not (weight >= 0 and math.isfinite(weight)):
-                what, where = f"a weight of {weight:g}", f"workloads.{name}"
-                raise DimsweepError(what, where=where, hint="zero or more, and finite")
+                problem = f"{weight:g}; it must be zero or more, and finite"
+                raise DimsweepError(problem, where=f"workloads.{name}", code="out-of-range")
         if self.workloads and not any(self.workloads.values()):
-            what, hint = "no workload has a weight", "at least one that is more than zero"
-            raise DimsweepError(what, where="workloads", hint=hint)
+            problem, hint = "all weights are zero", "give at least one that is more than zero"
+            raise DimsweepError(problem, where="workloads", hint=hint, code="out-of-range")
         return self
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.network import LEVELS, Amount, Bill, Item
 from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.study.kept import load_design
+from dimsweep.sweeper.study.restore import load_design
 from dimsweep.sweeper.table import Table
 
 Sources = Mapping[str, str]  # who says the prices of a table by tier, by its keys

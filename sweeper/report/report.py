@@ -19,7 +19,7 @@ from dimsweep.sweeper.report.remarks import idle_axes, no_baseline, tight, unsol
 from dimsweep.sweeper.report.summary import CellSummary, summaries_of, without_baseline
 from dimsweep.sweeper.report.trials import Overview, Rows
 from dimsweep.sweeper.simulation.program import build_program
-from dimsweep.sweeper.study.kept import load_design
+from dimsweep.sweeper.study.restore import load_design
 from dimsweep.sweeper.study.rules import answer_warnings, merge_warnings
 from dimsweep.sweeper.table import Table
 

@@ -35,8 +35,8 @@ from dimsweep.sweeper.report.causes import frequent_errors
 from dimsweep.sweeper.report.trials import Floats as Floats
 from dimsweep.sweeper.report.trials import Overview, Rows, Searched
 from dimsweep.sweeper.simulation.program import build_cluster
-from dimsweep.sweeper.study.kept import load_design
 from dimsweep.sweeper.study.ranking import NEAR, find_best
+from dimsweep.sweeper.study.restore import load_design
 
 Baselines = Mapping[tuple[str, ...], tuple[CellRecord, pd.Series]]
 

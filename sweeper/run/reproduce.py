@@ -19,8 +19,8 @@ from dimsweep.sweeper.plugins import plugin_digests as plugin_digests
 from dimsweep.sweeper.run.executor.evaluate import Evaluator, Job
 from dimsweep.sweeper.simulation.program import build_program
 from dimsweep.sweeper.study.content import Content, input_digests
-from dimsweep.sweeper.study.kept import load_config, load_trials
 from dimsweep.sweeper.study.provenance import provenance
+from dimsweep.sweeper.study.restore import load_config, load_trials
 
 _BATCH_ROWS = 50_000  # rows
 

@@ -1,4 +1,4 @@
-"""Samplers: who proposes the trials of a study."""
+"""Samplers, which propose the trials of a study."""
 
 from dimsweep.sweeper.search.choose import (
     SAMPLERS,

@@ -1,9 +1,7 @@
-"""Search that learns nothing: random and quasi-random trials, drawn in blocks.
+"""Samplers that do not learn: random and quasi-random trials, drawn in blocks, and grids.
 
-It needs none of Optuna's bookkeeping of trials, which would cost more a trial than simulating it.
-These two are the same distributions as Optuna's: uniform, and scrambled Sobol.
-
-The grid proposes every point of a space, one after the other.
+They avoid Optuna's bookkeeping, which takes longer for a trial than its simulation.  Their
+distributions are Optuna's: uniform, and scrambled Sobol.  The grid proposes every point of a space.
 """
 
 import itertools
@@ -20,7 +18,7 @@ from dimsweep.sweeper.space.trials import Floats, Setting, Trials
 
 
 class BlindSampler:
-    """Proposes as many trials as are asked for at once, whatever the results before."""
+    """A sampler whose proposals do not depend on results."""
 
     learns_from_slopes = False
     prefetch = None
@@ -33,11 +31,12 @@ class BlindSampler:
             task.start,
         )
 
-    def state(self, told: int) -> State:
-        """Return the number of told trials, which is the whole state."""
-        return {"asked": told}
+    def state(self, n_known: int) -> State:
+        """Return the number of trials with results, which is the whole state."""
+        return {"asked": n_known}
 
     def restore(self, state: State) -> None:
+        """Bring a new sampler to a state."""
         drawn = state["asked"] - self._start - len(self._waiting)
         self._waiting = self._waiting[state["asked"] - self._start :]
         self._asked = state["asked"]
@@ -45,11 +44,12 @@ class BlindSampler:
             self._skip(drawn)
 
     def ask(self, n: int) -> Trials:
+        """Return the next ``n`` trials, or all that are left."""
         known, self._waiting = self._waiting[:n], self._waiting[n:]
         trials = known
         if n > len(known):
             trials = Trials.concatenate(
-                known, self._drawn(n - len(known), self._asked + len(known))
+                known, self._draw_trials(n - len(known), self._asked + len(known))
             )
         self._asked += len(trials)
         return trials
@@ -60,23 +60,23 @@ class BlindSampler:
         """Ignore the results."""
 
     @abstractmethod
-    def _drawn(self, n: int, first: int) -> Trials:
+    def _draw_trials(self, n: int, first: int) -> Trials:
         """Return the next ``n`` trials, numbered from ``first``, or all that are left."""
 
     @abstractmethod
     def _skip(self, n: int) -> None:
-        """Draw ``n`` trials that were asked for before."""
+        """Skip ``n`` trials that an earlier run asked for."""
 
 
 class BlockSampler(BlindSampler):
-    """Draws coordinates of the unit cube."""
+    """A sampler that draws coordinates of the unit cube."""
 
     def __init__(self, task: Task) -> None:
         refuse_options(task)
         super().__init__(task)
         self._space, self._name = task.space, task.name
 
-    def _drawn(self, n: int, first: int) -> Trials:
+    def _draw_trials(self, n: int, first: int) -> Trials:
         return self._space.from_unit(self._draw(n), first, self._name)
 
     def _skip(self, n: int) -> None:
@@ -109,21 +109,21 @@ class QmcSampler(BlockSampler):
 
     def _draw(self, n: int) -> Floats:
         with warnings.catch_warnings():
-            # Sobol warns unless n is a power of two; a study's size is the user's choice.
+            # Sobol warns unless n is a power of two, but users choose the size of a study.
             warnings.simplefilter("ignore", UserWarning)
             unit: Floats = self._sobol.random(n)
         return unit
 
 
-_Point = tuple[Setting, Floats]  # values of keys, and some splits for them
+_Point = tuple[Setting, Floats]  # values of keys, and splits (P, D) for them
 
 
 class GridSampler(BlindSampler):
     """Every combination of the values of the searched keys, and for each every split.
 
     The last key's values vary fastest; splits are on the grid of their step, in ascending order of
-    the bandwidths. Points are made when they are asked for, so a grid of any size starts at once.
-    If nothing is searched, the first trials are the whole grid.
+    the bandwidths. Points are computed on demand, so a grid of any size starts at once. If nothing
+    is searched, the grid consists of the first trials.
     """
 
     def __init__(self, task: Task) -> None:
@@ -132,9 +132,9 @@ class GridSampler(BlindSampler):
         super().__init__(task)
         self._points = _walk_points(task) if task.space.n_unit else iter(())
 
-    def _drawn(self, n: int, first: int) -> Trials:
+    def _draw_trials(self, n: int, first: int) -> Trials:
         settings, splits = list[Setting](), [np.empty((0, 0))]
-        for setting, split in self._taken(n):
+        for setting, split in self._take_points(n):
             splits.append(split)
             settings += [setting] * len(split)
         split = np.concatenate(splits[1:] or splits)
@@ -142,7 +142,7 @@ class GridSampler(BlindSampler):
         numbers = np.arange(first, first + len(split))
         return Trials.build(numbers, "grid", bandwidth, settings if any(settings) else ())
 
-    def _taken(self, n: int) -> Iterator[_Point]:
+    def _take_points(self, n: int) -> Iterator[_Point]:
         """Yield the next ``n`` points, or all that are left."""
         while n and (point := next(self._points, None)) is not None:
             setting, split = point
@@ -153,7 +153,7 @@ class GridSampler(BlindSampler):
             yield setting, now
 
     def _skip(self, n: int) -> None:
-        deque(self._taken(n), maxlen=0)
+        deque(self._take_points(n), maxlen=0)
 
 
 def grid_size(task: Task, limit: int) -> int:
@@ -167,8 +167,7 @@ def grid_size(task: Task, limit: int) -> int:
 
 
 def _walk_points(task: Task) -> Iterator[_Point]:
-    """Yield values of keys, and splits (P, D) for them; without columns where splits are not
-    searched."""
+    """Yield values of keys with their splits (P, D); D is 0 if splits are not searched."""
     keys = task.space.parameters
     values = []
     for name, parameter in keys.items():
@@ -178,6 +177,7 @@ def _walk_points(task: Task) -> Iterator[_Point]:
                 "a grid needs a step for each range, and no logarithm",
                 where=f"space.parameters.{name}",
                 hint="give a step, or values",
+                code="missing",
             )
         values.append(found)
     for combination in itertools.product(*values):
@@ -185,4 +185,4 @@ def _walk_points(task: Task) -> Iterator[_Point]:
         if task.space.split is None:
             yield setting, np.empty((1, 0))
         else:
-            yield from ((setting, split) for split in task.space.split.all())
+            yield from ((setting, split) for split in task.space.split.iterate_splits())

@@ -1,4 +1,4 @@
-"""Which sampler a configuration asks for."""
+"""The samplers by name, and the choice of a study's sampler."""
 
 from dimsweep.engine import DimsweepError, Prices, suggest_names
 from dimsweep.engine.registry import Registry
@@ -44,10 +44,10 @@ SAMPLERS: Registry[type[Sampler]] = Registry(
 def sampler_name(config: Config, space: Space) -> str:
     """Return the sampler of a configuration, "grid" if nothing is searched.
 
-    ``auto`` is the grid if the study searches nothing but splits of parts for sale, and not too
-    many of these. Otherwise it is the descent with TPE where splits have slopes in the objective,
-    and TPE alone elsewhere. With more trials than TPE has time for, CMA-ES follows, or a Sobol
-    sequence where there are two objectives.
+    ``auto`` is the grid if the study searches only splits of parts for sale, and the budget covers
+    them all. Otherwise it is the descent with TPE if the objective has slopes in the splits, else
+    TPE. After :data:`HANDOVER` trials, when TPE becomes slow, CMA-ES follows, or a Sobol sequence
+    for two objectives.
     """
     if space.n_unit == 0:
         return GRID
@@ -69,7 +69,7 @@ def sampler_name(config: Config, space: Space) -> str:
 
 
 def n_trials(config: Config, space: Space, first: list[Trial], prices: Prices | None) -> int:
-    """Return the maximal number of trials of a search."""
+    """Return the maximum number of trials of a search."""
     if not space.n_unit:
         return 1
     limit = config.budget.trials
@@ -87,18 +87,18 @@ def is_exhaustive(config: Config, space: Space, first: list[Trial], prices: Pric
 
 
 def explain_choice(config: Config, name: str, trials: int) -> str | None:
-    """Return a note on an unexpected choice, or None: why ``auto`` became the sampler ``name``, or
-    that the ``trials`` of a grid are a part of it."""
+    """Return a note on an unexpected choice, or None.
+
+    It says why ``auto`` became the sampler ``name``, or that ``trials`` are a part of a grid.
+    """
     if config.search.sampler == GRID and trials == config.budget.trials:
-        return (
-            f"search=grid: no more than budget.trials={trials:,} trials, from the grid's beginning"
-        )
+        return f"search=grid: only the grid's first {trials:,} trials (budget.trials)"
     if config.search.sampler != AUTO or config.budget.trials <= HANDOVER or "+" not in name:
         return None
     begin, _, then = name.rpartition("+")
     return (
-        f"search=auto: {begin} for {HANDOVER:,} trials and then {then}, since TPE takes longer for "
-        "a trial the more there are"
+        f"search=auto: {begin} for {HANDOVER:,} trials and then {then}, since TPE becomes slower "
+        "with every trial"
     )
 
 
@@ -110,22 +110,26 @@ def learns_from_slopes(name: str) -> bool:
 def make_sampler(
     config: Config, space: Space, first: list[Trial], prices: Prices | None
 ) -> Sampler:
-    """Return the sampler that ``config.search`` describes; ``first`` are trials to propose first,
-    and ``prices`` the prices of the network."""
+    """Return the sampler that ``config.search`` describes.
+
+    ``first`` are trials to propose first, and ``prices`` the prices of the network.
+    """
     name = sampler_name(config, space)
     compared = config.grid or config.baseline or config.space.network is not None
     if name == GRID and not compared and space.split is None and not space.n_unit:
         raise DimsweepError(
-            "there is nothing to search",
+            "the space is empty",
             where="space",
-            hint="give space.bandwidth a total, cost or max, space.parameters something, a grid, "
-            "or a baseline to compare with",
+            hint="give space.bandwidth a total, cost or max, or give space.parameters, a grid, or "
+            "a baseline to compare with",
+            code="missing",
         )
     if name not in SAMPLERS:
         raise DimsweepError(
-            f"there is no sampler {name!r}",
+            f"unknown sampler {name!r}",
             where="search.sampler",
             hint=suggest_names(name, [AUTO, *SAMPLERS]),
+            code="unknown-name",
         )
     return SAMPLERS[name](_task(config, space, first, prices))
 

@@ -1,12 +1,12 @@
 """CMA-ES (Hansen and Ostermeier, Evolutionary Computation 2001), generation by generation.
 
-A search that has converged starts again somewhere else with twice the population (IPOP: Auger and
-Hansen, CEC 2005).  Longer studies have more searches side by side, so that what is simulated at
-once grows with the study, and workers need not wait.
+A search that has converged starts again elsewhere with twice the population (IPOP: Auger and
+Hansen, CEC 2005).  Longer studies run more searches concurrently, so that more trials are simulated
+at once, and workers need not wait.
 
 The equations are those of Hansen's tutorial (arXiv:1604.00772v2): rank-one and rank-mu updates with
-negative weights, and cumulative step-size adaptation.  A generation is drawn and learnt from as one
-array, so that a trial costs a few microseconds.
+negative weights, and cumulative step-size adaptation.  A generation is one array, so that a trial
+costs a few microseconds.
 """
 
 import math
@@ -20,8 +20,8 @@ from dimsweep.engine import DimsweepError, format_yaml
 from dimsweep.sweeper.search.sampler import State, Task, Values, refuse_options
 from dimsweep.sweeper.space.trials import Floats, Trial, Trials, trial_from_plain, trial_to_plain
 
-_TRIES = 100  # to draw a point inside the cube, before it is moved to the wall
-_MIN_SPREAD = 1e-6  # of a loss: the losses of a generation that has converged differ by less
+_TRIES = 100  # attempts to draw a point inside the cube, before it is moved to the wall
+_MIN_SPREAD = 1e-6  # of a loss; a generation whose losses differ by less has converged
 _WORST_CONDITION = 1e14  # of the covariance
 _MIN_STEP = 1e-9  # step, of the unit cube
 
@@ -41,11 +41,11 @@ class Evolution:
         self._covariance, self._axes, self._lengths = np.eye(n), np.eye(n), np.ones(n)
         self._path, self._step_path = np.zeros(n), np.zeros(n)
         self._random = np.random.default_rng(seed)
-        self._before = self._random.bit_generator.state  # without a generation that is not told yet
+        self._before = self._random.bit_generator.state  # before a generation without results
         self._rates = _Rates(n, self.population)
 
     def ask(self) -> Floats:
-        """Return a generation (P, F), to be told before the next one is asked for."""
+        """Return a generation (P, F); its losses are needed (:meth:`tell`) before the next one."""
         self._before = self._random.bit_generator.state
         units = self._drawn(self.population)
         for _ in range(_TRIES):
@@ -60,8 +60,10 @@ class Evolution:
         return np.asarray(self._mean + self._sigma * (steps @ self._axes.T))
 
     def tell(self, units: Floats, losses: Floats) -> bool:
-        """Learn from a generation and its losses (P,), infinite where a trial failed; return
-        whether the search has converged."""
+        """Learn from a generation and its losses (P,); return whether the search has converged.
+
+        The loss of a failed trial is infinite.
+        """
         rates, n = self._rates, len(self._mean)
         order = np.argsort(losses, kind="stable")
         steps = (units[order] - self._mean) / self._sigma
@@ -104,7 +106,7 @@ class Evolution:
         return bool(same or narrow or condition > _WORST_CONDITION)
 
     def state(self) -> dict[str, Any]:
-        """Return plain data for :meth:`restored`, from before a generation that was not told."""
+        """Return plain data for :meth:`from_state`, from before a generation without results."""
         return {
             "population": self.population,
             "generation": self.generation,
@@ -156,50 +158,52 @@ class _Rates:
 _OPTIONS = ("popsize", "sigma0")
 _MIN_POPULATION = 2  # designs of a generation
 _SIGMA = 1 / 6  # of the unit cube
-_DISTINCT = 0.75  # of the designs of a generation; with fewer a search is down to the grid
-_IN_FLIGHT = 1 / 32  # of the trials so far: as many may be asked for before they are told
-_SIDE_BY_SIDE = 8  # searches, about: more of them have larger populations instead
+_DISTINCT = 0.75  # share of distinct designs in a generation; with fewer a search has ended
+_IN_FLIGHT = 1 / 32  # of the trials so far: maximum number of trials in flight
+_CONCURRENT = 8  # approximate number of searches; larger studies have larger populations
 
 
 class CmaEsSampler:
-    """CMA-ES in the unit cube of the space, from the best of the trials that it is told first.
+    """CMA-ES in the unit cube of the space, from the best of the first trials.
 
-    Generations of several searches are asked for at once, and while these are simulated,
-    generations of other searches are drawn: up to a small share of the trials so far, so that a
-    short study has one search. A failed trial counts as the worst of its generation.
+    A batch has generations of several searches. While it is simulated, generations of other
+    searches are drawn, up to a small share of the trials so far, so that a short study has one
+    search. A failed trial counts as the worst of its generation.
     """
 
     learns_from_slopes = False
 
     def __init__(self, task: Task) -> None:
         if len(task.objective) > 1:
-            raise DimsweepError(
-                "CMA-ES searches for one objective", where="search.sampler", hint="tpe or nsga2"
-            )
+            problem, hint = "CMA-ES searches for one objective", "choose tpe or nsga2"
+            raise DimsweepError(problem, where="search.sampler", hint=hint, code="unsupported")
         refuse_options(task, _OPTIONS)
         _check_options(task.search.options)
         self._task, self._waiting, self._asked = task, Trials.from_list(task.first), task.start
         self._n_searches = 0
         self._best: tuple[float, Trial] | None = None
-        self._searches: deque[_Search] = deque()  # the one whose turn it is first
+        self._searches: deque[_Search] = deque()  # the next one is the first
 
     @property
     def prefetch(self) -> int:
+        """Number of batches in flight: 2 if there is room for two generations, else 1."""
         smallest = min((each.evolution.population for each in self._searches), default=np.inf)
         return 2 if self._room >= 2 * smallest else 1
 
     @property
     def batch(self) -> int:
+        """Number of trials to ask for next: whole generations."""
         if len(self._waiting):
             return len(self._waiting)
         return sum(search.evolution.population for search in self._turn())
 
     @property
     def _room(self) -> int:
-        """The number of trials that may be in flight."""
+        """Maximum number of trials in flight."""
         return int((self._asked - self._task.start) * _IN_FLIGHT)
 
     def ask(self, n: int) -> Trials:
+        """Return the next ``n`` trials: the first trials, or generations of the next searches."""
         trials, self._waiting = self._waiting[:n], self._waiting[n:]
         if not len(trials):
             turn, first = self._turn(), self._asked
@@ -254,20 +258,22 @@ class CmaEsSampler:
             centre = space.to_unit(self._best[1])
         self._n_searches += 1
         sigma = float(options.get("sigma0", _SIGMA))
-        least = self._room // _SIDE_BY_SIDE
+        least = self._room // _CONCURRENT
         search.evolution = Evolution(centre, sigma, population, seed + self._n_searches, least)
 
-    def state(self, told: int) -> State:
+    def state(self, n_known: int) -> State:
+        """Return plain data for :meth:`restore`; generations in flight are drawn again."""
         flying = sorted((s for s in self._searches if s.first >= 0), key=lambda s: s.first)
         order = flying + [search for search in self._searches if search.first < 0]
         return {
-            "asked": flying[0].first if flying else max(told, self._task.start),
+            "asked": flying[0].first if flying else max(n_known, self._task.start),
             "best": self._best and [self._best[0], trial_to_plain(self._best[1])],
             "n_searches": self._n_searches,
             "searches": [search.evolution.state() for search in order],
         }
 
     def restore(self, state: State) -> None:
+        """Bring a new sampler to a state."""
         self._asked = state["asked"]
         self._waiting = self._waiting[self._asked - self._task.start :]
         self._best = state["best"] and (state["best"][0], trial_from_plain(state["best"][1]))
@@ -289,7 +295,7 @@ class _Search:
     def tell(self, losses: np.ndarray) -> bool:
         """Learn the losses of the generation; return whether the search has converged."""
         if len(losses) < len(self.units):
-            return False  # the study ends within the generation: a longer one would ask for it anew
+            return False  # the study ends within the generation; a longer one draws it again
         self.first = -1
         return self.evolution.tell(self.units, losses) or self.is_crowded
 
@@ -298,8 +304,8 @@ def _check_options(options: Mapping[str, object]) -> None:
     """Raise :class:`DimsweepError` for an invalid population or first step."""
     size, sigma = options.get("popsize", _MIN_POPULATION), options.get("sigma0", _SIGMA)
     if not isinstance(size, int) or isinstance(size, bool) or size < _MIN_POPULATION:
-        what, where = f"{format_yaml(size)} is no size of a population", "search.options.popsize"
-        raise DimsweepError(what, where=where, hint=f"a whole number, {_MIN_POPULATION} or more")
+        problem = f"{format_yaml(size)}; it must be a whole number, {_MIN_POPULATION} or more"
+        raise DimsweepError(problem, where="search.options.popsize", code="out-of-range")
     if not isinstance(sigma, (int, float)) or not 0 < sigma <= 1:
-        what, where = f"{format_yaml(sigma)} is no first step", "search.options.sigma0"
-        raise DimsweepError(what, where=where, hint="more than 0, up to 1, the side of the space")
+        problem = f"{format_yaml(sigma)}; it must be more than 0, and 1 (the whole space) or less"
+        raise DimsweepError(problem, where="search.options.sigma0", code="out-of-range")

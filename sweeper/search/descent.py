@@ -1,10 +1,10 @@
-"""First-order search: each trial is where the critical paths of those before it promise most.
+"""First-order search: each trial minimises a model built from earlier critical paths.
 
-The model of the iteration time is made of the critical paths of the simulated trials.  A path holds
-T(b) = fixed + sum over d of work_d / b_d along it: the run's own time and slopes at its own point,
-and a convex guess elsewhere.  The model is the highest of these guesses: a cutting-plane (bundle)
-method with cuts straight in 1/b.  A cut above a time that was simulated is lowered onto it, as
-bundle methods do for functions that are not convex: there the events have another order.
+Along a critical path, T(b) = fixed + sum over d of work_d / b_d.  This equals the run's time and
+slopes at its own point, and is a convex estimate elsewhere.  The model is the largest of these
+estimates: a cutting-plane (bundle) method with cuts linear in 1/b.  A cut above a simulated time is
+lowered onto it, as bundle methods do for functions that are not convex: the events have another
+order there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from dimsweep.sweeper.space.trials import Floats, Trial
 
 _MAX_CUTS = 60  # the cuts of the best points
 _ITERATIONS = 200
-_TOLERANCE = 1e-9  # of what is minimised
+_TOLERANCE = 1e-9  # of the minimised figure
 _MIN_SHARE = 1e-3  # of the centre's bandwidth, to keep away from zero
 
 
@@ -57,8 +57,8 @@ class CutModel:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take the runs of another model; raises :class:`DimsweepError` for other dimensions."""
         if any(len(each) != self.n_dims for name in ("points", "work") for each in state[name]):
-            what = f"the kept search is not of {self.n_dims} dimensions, as the study's network is"
-            raise DimsweepError(what, hint="sweep under another name=")
+            problem = f"the stored search does not have the {self.n_dims} dimensions of the network"
+            raise DimsweepError(problem, hint="sweep with another name=", code="mismatch")
         shape = (-1, self._points.shape[1])
         self._points, self._work = (
             np.array(state[name], dtype=float).reshape(shape) for name in ("points", "work")
@@ -66,7 +66,7 @@ class CutModel:
         self._times = np.array(state["times"], dtype=float)
 
     def value(self, bandwidth: Floats, time: float) -> float:
-        """Return the minimised figure of a run with that time."""
+        """Return the minimised figure of a run: its time, or time times cost."""
         return time * float(self._prices.cost(bandwidth))
 
     def promise(self, bandwidth: Floats) -> float:
@@ -74,11 +74,11 @@ class CutModel:
         return self.value(bandwidth, float((self._fixed() + self._work @ (1 / bandwidth)).max()))
 
     def minimum(self, centre: Floats, radius: float) -> Floats:
-        """Return the split (D,) with the least promise, within the rules and a factor e^radius of
-        ``centre`` in each dimension.
+        """Return the split (D,) that minimises the model in a trust region.
 
-        The problem is convex in x = b s with s = 1 / cost: (fixed + sum of work / b) / s is fixed
-        / s + sum of work / x, and a linear rule on b is a linear one on x and s.
+        It obeys the rules, and is within a factor e^radius of ``centre`` in each dimension. The
+        problem is convex in x = b s with s = 1 / cost: (fixed + sum of work / b) / s is fixed / s +
+        sum of work / x, and a linear rule on b is a linear one on x and s.
         """
         from scipy.optimize import minimize  # takes a second to import
 
@@ -117,17 +117,15 @@ class CutModel:
         return least if np.isfinite(least).all() else centre
 
     def _fixed(self) -> Floats:
-        """Return the part (C,) of each cut that no bandwidth shortens, lowered where runs were
-        faster."""
+        """Return the constant part (C,) of each cut, lowered onto faster runs."""
         transfers = self._work @ (1 / self._points).T  # of each cut at each point
         return np.asarray(np.maximum((self._times - transfers).min(axis=1), 0.0))
 
     def _scaled_rules(self, centre: Floats, radius: float) -> tuple[Floats, Floats]:
-        """Return rules on (x, s): equal @ . is 0, but 1 in the last row, and upper @ . is at most
-        0."""
+        """Return rules on (x, s): equal @ . is 0 (1 in the last row); upper @ . is at most 0."""
         n = len(centre)
         equal = _scale_rows(self._equal * centre, self._level)
-        # Of no rows the rank is 0, which NumPy has not always known.
+        # The rank of no rows is 0; older versions of NumPy fail there.
         ranks = [0, *(np.linalg.matrix_rank(equal[: i + 1]) for i in range(len(equal)))]
         independent = equal[np.diff(ranks) > 0]
         cost = np.append(np.array(self._prices.per_bandwidth) * centre, self._prices.fixed)
@@ -155,15 +153,15 @@ _NARROWEST = 0.02
 
 
 class DescentSampler:
-    """A trust region around the best split so far, in which the cuts are minimised.
+    """A search that minimises the model in a trust region around the best split so far.
 
-    The region grows where a step keeps most of the model's promise, and shrinks where it gains
-    nothing. If the model promises nothing new (the search has converged, or is stuck at a kink), a
-    random split of the region is taken, which adds cuts, and the region shrinks; after the
-    narrowest it becomes the widest again.
+    The region grows after a step that gains more than half of the predicted gain, and shrinks after
+    one that gains nothing. If the model predicts no gain (the search has converged, or is stuck at
+    a kink), a random split of the region adds cuts, and the region shrinks; after the narrowest one
+    it becomes the widest again.
 
-    Where a collective library chooses by the bandwidths, slopes belong to its choice at one split:
-    a cut may then promise more, or less, than another choice keeps.
+    If a collective library chooses by the bandwidths, slopes belong to its choice at one split: a
+    cut may then predict more, or less, than another choice achieves.
     """
 
     learns_from_slopes = True
@@ -174,21 +172,24 @@ class DescentSampler:
         refuse_options(task)
         if task.by_message:
             raise DimsweepError(
-                "the descent needs critical paths, which only fidelity=phase knows",
+                "the descent needs critical paths, which only fidelity=phase has",
                 where="search.sampler",
+                code="unsupported",
             )
         space, objective = task.space, task.objective
         if space.split is None or space.parameters:
             raise DimsweepError(
-                "the descent searches bandwidth splits, and nothing else",
+                "the descent searches bandwidth splits only",
                 where="search.sampler",
-                hint="space.bandwidth without space.parameters; or another sampler",
+                hint="give space.bandwidth without space.parameters, or choose another sampler",
+                code="unsupported",
             )
         if not follows_slopes(objective):
             raise DimsweepError(
                 "the descent searches for time or perf_per_cost, not "
                 + ", ".join(each.name for each in objective),
                 where="search.sampler",
+                code="unsupported",
             )
         self._split = space.split
         self._waiting = list(task.first)
@@ -202,6 +203,7 @@ class DescentSampler:
         self._radius = _WIDEST
 
     def ask(self, n: int) -> list[Trial]:
+        """Return the next ``n`` trials."""
         trials, self._waiting = self._waiting[:n], self._waiting[n:]
         self._known.update(trial.bandwidth for trial in trials if trial.bandwidth)
         self._asked += n
@@ -229,7 +231,8 @@ class DescentSampler:
             raise DimsweepError(
                 f"a row has {len(bandwidth)} bandwidths and {len(slope)} slopes, but this study's "
                 f"network has {n} dimensions",
-                hint="rows teach a search on the same network only",
+                hint="a search learns from rows of the same network only",
+                code="mismatch",
             )
 
     def _time(self, bandwidth: Floats, value: float) -> float:
@@ -249,7 +252,7 @@ class DescentSampler:
             self._radius = min(2 * self._radius, _WIDEST)
 
     def propose(self, number: int) -> Trial:
-        """Return the next trial, with that number."""
+        """Return the next trial, under ``number``."""
         split = tuple(self._next_split(number).tolist())
         self._known.add(split)
         return Trial(number, "descent", split)
@@ -257,7 +260,7 @@ class DescentSampler:
     def _next_split(self, number: int) -> Floats:
         if self._best is None:
             if not self._known:
-                return self._split.equal()
+                return self._split.equal_split()
             return self._split.decode(self._random.random((1, self._split.n_free)))[0]
         value, centre = self._best
         if self._radius < _NARROWEST:
@@ -271,9 +274,10 @@ class DescentSampler:
         self._radius *= 0.5
         return self._split.nearest(centre * factors)
 
-    def state(self, told: int) -> State:
+    def state(self, n_known: int) -> State:
+        """Return plain data for :meth:`restore`."""
         return {
-            "asked": told,
+            "asked": n_known,
             "model": self._model.state(),
             "random": self._random.bit_generator.state,
             "known": sorted(self._known),
@@ -283,6 +287,7 @@ class DescentSampler:
         }
 
     def restore(self, state: State) -> None:
+        """Bring a new sampler to a state."""
         self._asked, self._waiting = state["asked"], self._waiting[state["asked"] :]
         self._model.restore(state["model"])
         self._random.bit_generator.state = state["random"]

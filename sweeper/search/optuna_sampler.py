@@ -1,4 +1,4 @@
-"""Searches by Optuna's samplers, on an in-memory study that the driver alone owns."""
+"""Searches by Optuna's samplers, on an in-memory study of the driver."""
 
 import inspect
 import json
@@ -17,7 +17,7 @@ from dimsweep.sweeper.space.trials import Setting, Trial
 
 
 class OptunaSampler:
-    """Optuna's sampler of the name ``kind``."""
+    """A sampler of Optuna, of the class ``kind``."""
 
     learns_from_slopes = False
     prefetch = 2
@@ -28,7 +28,7 @@ class OptunaSampler:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        warnings.filterwarnings("ignore", module="optuna")  # experimental features, by the dozen
+        warnings.filterwarnings("ignore", module="optuna")  # many warn of experimental features
         space, first = task.space, task.first
         self._space, self._first, self._asked = space, first, 0
         self._origin = task.name
@@ -39,12 +39,13 @@ class OptunaSampler:
             directions=[objective.direction for objective in task.objective],
         )
         self._id = self._storage.get_study_id_from_name(self._study.study_name)
-        self._numbers: dict[int, int] = {}  # trial -> asked
+        self._numbers: dict[int, int] = {}  # Optuna's numbers of trials
         self._distributions = {name: unit_distribution() for name in coordinate_names(space)}
         for key, parameter in space.parameters.items():
             self._distributions[key] = build_distribution(parameter)
 
     def ask(self, n: int) -> list[Trial]:
+        """Return the next ``n`` trials."""
         self._asked += n
         return [self.propose(number) for number in range(self._asked - n, self._asked)]
 
@@ -65,7 +66,7 @@ class OptunaSampler:
                 self._add(trial, value)
 
     def propose(self, number: int) -> Trial:
-        """Return the next trial, with that number."""
+        """Return the next trial, under ``number``."""
         known = self._first[number] if number < len(self._first) else None
         if known is not None:
             self._study.enqueue_trial(self._encode(known))
@@ -74,7 +75,7 @@ class OptunaSampler:
         return self._decode(number, asked.params)
 
     def _decode(self, number: int, params: Mapping[str, Any]) -> Trial:
-        """Return the trial of that number, for which Optuna proposed these parameters."""
+        """Return the trial ``number`` from Optuna's parameters."""
         if number < len(self._first):
             return self._first[number]
         unit = np.array([[params[name] for name in coordinate_names(self._space)]])
@@ -91,7 +92,7 @@ class OptunaSampler:
         from optuna.trial import create_trial
 
         params, distributions = self._encode(trial), self._distributions
-        # A range's upper end need not lie on its grid, where Optuna knows no such value.
+        # The upper end of a range may be off its grid, where Optuna refuses it.
         with suppress(ValueError):
             self._study.add_trial(
                 create_trial(params=params, distributions=distributions, values=list(value))
@@ -118,8 +119,10 @@ def unit_distribution() -> Any:
 
 
 def build_distribution(parameter: Parameter, code: Callable[[Any], Any] = json.dumps) -> Any:
-    """Return Optuna's distribution of a searched key. Optuna takes None, a truth value, a number
-    or a text; other values of a list are in ``code``."""
+    """Return Optuna's distribution of a searched key.
+
+    Optuna accepts None, truth values, numbers and texts; ``code`` encodes the values of a list.
+    """
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     if isinstance(parameter, Choice):
@@ -137,26 +140,31 @@ def _build_sampler(kind: type[Any], task: Task) -> Any:
     refuse_options(task, [name for name in accepted if name != "seed"])
     for name, value in task.search.options.items():
         _check_option(name, value, accepted[name])
-    plain = kind(seed=task.search.seed)  # what fails without options is no fault of theirs
+    plain = kind(seed=task.search.seed)  # options are not to blame for an error here
     if not task.search.options:
         return plain
     try:
         return kind(seed=task.search.seed, **task.search.options)
     except (TypeError, ValueError) as error:
-        raise DimsweepError(f"{task.name}: {error}", where="search.options") from error
+        problem = f"{task.name}: {error}"
+        raise DimsweepError(problem, where="search.options", code="wrong-type") from error
 
 
 def _check_option(name: str, value: Any, accepted: inspect.Parameter) -> None:
-    """Raise :class:`DimsweepError` for a value of another type than Optuna declares, or a number
-    below zero: Optuna checks some options only when it uses them."""
+    """Raise :class:`DimsweepError` for a value of another type than Optuna's, or below zero.
+
+    Optuna checks some options only when it uses them.
+    """
     where, kind = f"search.options.{name}", str(accepted.annotation).partition(" ")[0]
     if value is None or kind not in _KINDS:
         return
-    types, what, hint = _KINDS[kind]
+    types, noun, hint = _KINDS[kind]
     if not isinstance(value, types) or (kind != "bool" and isinstance(value, bool)):
-        raise DimsweepError(f"{format_yaml(value)} is no {what}", where=where, hint=hint)
+        problem = f"{format_yaml(value)} is not a {noun}"
+        raise DimsweepError(problem, where=where, hint=hint, code="wrong-type")
     if kind != "bool" and not value >= 0:
-        raise DimsweepError(f"{value}; it must be 0 or more", where=where)
+        problem = f"{value}; it must be 0 or more"
+        raise DimsweepError(problem, where=where, code="out-of-range")
 
 
 _KINDS: dict[str, tuple[Any, str, str]] = {
@@ -167,25 +175,27 @@ _KINDS: dict[str, tuple[Any, str, str]] = {
 
 
 class ResumableOptunaSampler(OptunaSampler):
-    """A sampler whose state is known: Optuna's trials, and the state of its random numbers.
+    """A sampler of Optuna whose state can be stored: trials, and the state of random numbers.
 
-    Trials in flight are a part of it: they are asked for first when the search resumes.
+    Trials in flight are part of the state: a resumed search proposes them first.
     """
 
     def ask(self, n: int) -> list[Trial]:
+        """Return the next ``n`` trials; trials in flight of a resumed search come first."""
         self._asked += n
         return [
-            self._again(number) if number in self._numbers else self.propose(number)
+            self._repeat(number) if number in self._numbers else self.propose(number)
             for number in range(self._asked - n, self._asked)
         ]
 
-    def _again(self, number: int) -> Trial:
+    def _repeat(self, number: int) -> Trial:
         asked = self._study.get_trials(deepcopy=False)[self._numbers[number]]
         return self._decode(number, asked.params)
 
-    def state(self, told: int) -> State:
+    def state(self, n_known: int) -> State:
+        """Return plain data for :meth:`restore`."""
         return {
-            "asked": told,
+            "asked": n_known,
             "numbers": list(self._numbers.items()),
             "attributes": self._storage.get_study_system_attrs(self._id),
             "random": [_random_state(each) for each in random_states(self._study.sampler)],
@@ -201,6 +211,7 @@ class ResumableOptunaSampler(OptunaSampler):
         }
 
     def restore(self, state: State) -> None:
+        """Bring a new sampler to a state."""
         from optuna.trial import TrialState, create_trial
 
         self._asked, self._numbers = state["asked"], dict(state["numbers"])
@@ -247,6 +258,7 @@ class GpSampler(OptunaSampler):
             "Optuna's GP sampler needs PyTorch",
             where="search.sampler",
             hint="pip install 'dimsweep[gp]'",
+            code="inaccessible",
         )
         with needing("torch", missing):
             import torch  # noqa: F401
@@ -254,8 +266,10 @@ class GpSampler(OptunaSampler):
 
 
 def random_states(sampler: object) -> Iterator[np.random.RandomState]:
-    """Return the random numbers of Optuna's sampler and of its parts, always in the same order.
-    Optuna can seed them again, but not return their state: so each part is inspected."""
+    """Yield the random generators of Optuna's sampler and of its parts, in a fixed order.
+
+    Optuna offers no access to them, so each part is inspected.
+    """
     for part in vars(sampler).values():
         state = getattr(part, "rng", None)
         if isinstance(state, np.random.RandomState):

@@ -1,4 +1,4 @@
-"""Samplers made of others: the descent and TPE in turns, and one sampler after another."""
+"""Combinations of samplers: the descent and TPE in turns, and one sampler after another."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,16 +13,16 @@ from dimsweep.sweeper.search.sampler import Resumable, Sampler, Slopes, State, T
 from dimsweep.sweeper.space.space import Space
 from dimsweep.sweeper.space.trials import Trial, trial_from_plain, trial_to_plain
 
-_TRIES = 10  # to propose a design that was not asked for before
+_TRIES = 10  # attempts to propose a new design
 
 
 class CombinedSampler:
-    """A descent in the splits and TPE in all keys, each told the results of the other.
+    """A descent in the splits and TPE in all keys; each learns from all results.
 
-    After a new best trial the descent continues from there, alone: slopes show the direction. When
-    it gains nothing, the two take turns. On a smooth time the descent has converged by then, and
-    TPE looks elsewhere; where each split has another order of events, TPE learns what slopes do
-    not show. The descent leaves the other keys as the best trial has them.
+    After a new best trial only the descent continues from there, since slopes show the direction.
+    When it gains nothing, the two take turns. If the time is smooth, the descent has converged by
+    then, and TPE explores other regions; if the order of events changes with each split, TPE learns
+    from times alone. The descent keeps the other keys of the best trial.
     """
 
     learns_from_slopes = True
@@ -39,7 +39,7 @@ class CombinedSampler:
         )
         self._descent = self._new_descent()
         self._waiting, self._asked = list(task.first), 0
-        self._told: list[tuple[Trial, Values, Slopes]] = []
+        self._results: list[tuple[Trial, Values, Slopes]] = []
         self._designs: set[object] = set()
         self._best: tuple[float, Trial] | None = None
         self._gains = self._descends = True
@@ -56,42 +56,46 @@ class CombinedSampler:
     def tell(
         self, trials: Sequence[Trial], values: Sequence[Values], slopes: Sequence[Slopes]
     ) -> None:
-        news = list(zip(trials, values, slopes, strict=True))
+        """Learn from trials of this search, or of any other."""
+        results = list(zip(trials, values, slopes, strict=True))
         before = self._best
-        for trial, value, _ in news:
+        for trial, value, _ in results:
             if value is not None and self._beats(value[0]):
                 self._best = value[0], trial
-        self._told += news
+        self._results += results
         self._sampler.tell(trials, values, slopes)
         self._gains = self._best is not before
         if self._best is None:
             return
         keys = self._best[1].parameters
         if before is not None and before[1].parameters != keys:
-            self._descent, news = self._new_descent(), self._told
+            self._descent, results = self._new_descent(), self._results
         self._descends = self._descends or self._gains
-        for trial, value, slope in news:
+        for trial, value, slope in results:
             if trial.parameters == keys:
                 self._descent.tell([trial], [value], [slope])
 
-    def state(self, told: int) -> State:
+    def state(self, n_known: int) -> State:
+        """Return plain data for :meth:`restore`."""
+        results = [[trial_to_plain(trial), value, slope] for trial, value, slope in self._results]
         return {
-            "asked": told,
-            "sampler": self._sampler.state(told),
-            "descent": self._descent.state(told),
-            "told": [[trial_to_plain(trial), value, slope] for trial, value, slope in self._told],
+            "asked": n_known,
+            "sampler": self._sampler.state(n_known),
+            "descent": self._descent.state(n_known),
+            "told": results,
             "best": None if self._best is None else [self._best[0], trial_to_plain(self._best[1])],
             "turn": [self._gains, self._descends],
         }
 
     def restore(self, state: State) -> None:
+        """Bring a new sampler to a state."""
         self._asked, self._waiting = state["asked"], self._waiting[state["asked"] :]
         self._sampler.restore(state["sampler"])
         self._descent.restore(state["descent"])
-        self._told = [
+        self._results = [
             (trial_from_plain(trial), value, slope) for trial, value, slope in state["told"]
         ]
-        self._designs = {trial.design for trial, _, _ in self._told}
+        self._designs = {trial.design for trial, _, _ in self._results}
         best = state["best"]
         self._best = None if best is None else (best[0], trial_from_plain(best[1]))
         self._gains, self._descends = state["turn"]
@@ -101,31 +105,30 @@ class CombinedSampler:
 
     def _propose(self, number: int) -> Trial:
         for _ in range(_TRIES):
-            trial = self._next(number)
+            trial = self._draw(number)
             if trial.design not in self._designs:
                 break
         self._designs.add(trial.design)
         self._descends = not self._descends
         return trial
 
-    def _next(self, number: int) -> Trial:
+    def _draw(self, number: int) -> Trial:
         if self._best is None or not self._descends:
             return self._sampler.propose(number)
         return replace(self._descent.propose(number), parameters=self._best[1].parameters)
 
 
-# The time that TPE takes for a trial grows with the trials before it; it has about ten milliseconds
-# by then, and the simulation of a trial takes a fraction of one.
+# Trials after which a relay changes its sampler: TPE then takes about 10 ms for each further trial,
+# many times longer than its simulation.
 HANDOVER = 1000
 
 
 class _Part(Sampler, Resumable, Protocol):
-    """A sampler that a relay can consist of."""
+    """A sampler that can be part of a relay."""
 
 
 class RelaySampler:
-    """One sampler for the first :data:`HANDOVER` trials, and then another, which begins with all
-    results so far."""
+    """A sampler for the first :data:`HANDOVER` trials, then another that knows their results."""
 
     learns_from_slopes = False
     first: ClassVar[type[_Part]]
@@ -143,13 +146,16 @@ class RelaySampler:
 
     @property
     def prefetch(self) -> int | None:
+        """Number of batches in flight of the current sampler."""
         return self._turn.prefetch
 
     @property
     def batch(self) -> int | None:
+        """Number of trials to ask the current sampler for."""
         return self._turn.batch
 
     def ask(self, n: int) -> Sequence[Trial]:
+        """Return up to ``n`` trials of the current sampler."""
         left = HANDOVER - self._asked
         trials = self._turn.ask(min(n, left) if left > 0 else n)
         self._asked += len(trials)
@@ -158,17 +164,20 @@ class RelaySampler:
     def tell(
         self, trials: Sequence[Trial], values: Sequence[Values], slopes: Sequence[Slopes]
     ) -> None:
+        """Pass results to the second sampler, and to the first one until the handover."""
         if trials[0].number < HANDOVER:
             self._first.tell(trials, values, slopes)
         self._then.tell(trials, values, slopes)
 
-    def state(self, told: int) -> State | None:
-        first = self._first.state(told) if told < HANDOVER else None
-        then = self._then.state(max(told, HANDOVER))
+    def state(self, n_known: int) -> State | None:
+        """Return plain data for :meth:`restore`, or None if the current sampler has none yet."""
+        first = self._first.state(n_known) if n_known < HANDOVER else None
+        then = self._then.state(max(n_known, HANDOVER))
         now = first or then
         return now and {"asked": now["asked"], "first": first, "then": then}
 
     def restore(self, state: State) -> None:
+        """Bring a new sampler to a state."""
         self._asked = state["asked"]
         if state["first"] is not None:
             self._first.restore(state["first"])

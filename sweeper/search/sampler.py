@@ -1,4 +1,4 @@
-"""What a sampler is."""
+"""The protocol of samplers, and their input."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,67 +15,63 @@ Values = Sequence[float] | None
 
 State = Mapping[str, Any]  # of a sampler
 
-# What one more unit of bandwidth in each dimension adds to a trial's time, in seconds per byte/s;
-# None where that is not known.
+# Derivatives of a trial's time by the bandwidth of each dimension, in seconds per byte/s; None if
+# they are unknown.
 Slopes = Sequence[float] | None
 
 
 @dataclass(frozen=True)
 class Task:
-    """The input of a sampler.
+    """The input of a sampler."""
 
-    ``first`` are trials to propose first, and ``prices`` the prices of the network, if known.
-    ``search`` has the seed, and the options of the sampler ``name``, whose trials are numbered
-    from ``start``.
-    """
-
-    name: str
-    search: Search
+    name: str  #: name of the sampler
+    search: Search  #: seed, and options of the sampler
     space: Space
     objective: tuple[Objective, ...]
-    first: list[Trial] = field(default_factory=list)
-    prices: Prices | None = None
+    first: list[Trial] = field(default_factory=list)  #: trials to propose first
+    prices: Prices | None = None  #: prices of the network, if known
     by_message: bool = False
-    start: int = 0
+    start: int = 0  #: number of the first trial
 
 
 def refuse_options(task: Task, known: Sequence[str] = ()) -> None:
     """Raise :class:`DimsweepError` for an option that is not ``known``."""
     for name in task.search.options:
         if not known:
-            what, hint = f"{task.name} takes no options", "leave them out"
-            raise DimsweepError(what, where="search.options", hint=hint)
+            problem, hint = f"{task.name} takes no options", "leave them out"
+            raise DimsweepError(problem, where="search.options", hint=hint, code="unknown-key")
         if name not in known:
-            what, where = f"{task.name} has no option {name!r}", f"search.options.{name}"
-            raise DimsweepError(what, where=where, hint=suggest_names(name, known))
+            problem, where = f"{task.name} has no option {name!r}", f"search.options.{name}"
+            hint = suggest_names(name, known)
+            raise DimsweepError(problem, where=where, hint=hint, code="unknown-key")
 
 
-# Raise it when a sampler proposes other trials than before, or its state is another one.
+# Increase it when a sampler proposes other trials, or when the form of its state changes.
 STATE_VERSION = 2
 
 
 class Sampler(Protocol):
-    """Proposes trials, and may learn from their values.
+    """An ask-and-tell search, which proposes trials and may learn from their values.
 
-    The driver asks for a batch while earlier ones are simulated, up to ``prefetch`` of them (None:
-    enough to keep the workers busy; such a sampler need not be told results). It tells each batch
-    in the order of its trials, so that proposals depend on the seed and on nothing else. ``batch``
-    is the number of trials to ask for; None leaves it to ``search.batch``.
+    The driver asks for up to ``prefetch`` batches while earlier ones are simulated. It tells the
+    results of each batch in the order of its trials, so that proposals depend on the seed only.
     """
 
     learns_from_slopes: bool
 
     @property
     def prefetch(self) -> int | None:
-        """Number of batches that may be asked for before the first of them is told."""
+        """Maximum number of batches in flight.
+
+        None: enough to keep the workers busy; such a sampler does not need results.
+        """
 
     @property
     def batch(self) -> int | None:
-        """Number of trials to ask for next."""
+        """Number of trials to ask for next; None: ``search.batch``."""
 
     def __init__(self, task: Task) -> None:
-        """Create the sampler at its beginning; raises :class:`DimsweepError` if it cannot search
-        the space."""
+        """Start a search; raises :class:`DimsweepError` if it cannot search the space."""
 
     def ask(self, n: int) -> Sequence[Trial]:
         """Return the next trials: up to ``n``, and at least one."""
@@ -88,15 +84,16 @@ class Sampler(Protocol):
 
 @runtime_checkable
 class Resumable(Protocol):
-    """A sampler that can resume from a bookmark.
+    """A sampler whose state can be stored and restored.
 
-    Any other is asked again from the start when its study resumes, and results in the ledger are
-    not simulated again.
+    When a study resumes, other samplers start again; the ledger has the results of their trials.
     """
 
-    def state(self, told: int) -> State | None:
-        """Return plain data for :meth:`restore` after trials up to number ``told``; its ``asked``
-        is the number of the next trial. None if there is no state to resume from yet."""
+    def state(self, n_known: int) -> State | None:
+        """Return plain data for :meth:`restore` after the results of the first ``n_known`` trials.
+
+        Its entry ``asked`` is the number of the next trial. None: no state to resume from yet.
+        """
 
     def restore(self, state: State) -> None:
         """Bring a new sampler to a state."""

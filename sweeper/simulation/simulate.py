@@ -70,7 +70,7 @@ class AloneRunners:
         if isinstance(config.workload, Jobs):
             from dimsweep.engine.kernels.network import MessageRunner  # which few need
 
-            jobs = config.workload.alone(build_cluster(config), config.fidelity)
+            jobs = config.workload.separate_programs(build_cluster(config), config.fidelity)
             runners = {name: (at, MessageRunner(own, config.fidelity)) for name, at, own in jobs}
         return cls(runners, config.fold)
 

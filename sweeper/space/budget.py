@@ -1,5 +1,7 @@
-"""What all splits of a study have in common, so that different networks compare fairly: the total
-bandwidth, the cost, or the bisection bandwidth."""
+"""Budgets that all splits of a study share: total bandwidth, cost, or bisection bandwidth.
+
+They make different networks comparable.
+"""
 
 import math
 
@@ -14,11 +16,11 @@ from dimsweep.sweeper.space.split import AnySplit, PartsSpace, Spending, SplitSp
 
 
 def build_split(config: Config, topology: Topology, prices: Prices | None) -> AnySplit | None:
-    """Return the splits that ``space.bandwidth`` describes, or None if it describes none.
+    """Return the splits that ``space.bandwidth`` describes, or None if it is not given.
 
-    With a bisection every dimension's cut carries at least that (:func:`engine.topology.cuts`). If
-    nothing else limits the bandwidths they are the least that do, so that there is one split.
-    Raises :class:`DimsweepError` naming the key within ``space.bandwidth``.
+    A bisection is a minimum for the cut of every dimension (:func:`engine.topology.cuts`). Without
+    another limit, bandwidths have exactly these minima, so there is one split. Raises
+    :class:`DimsweepError` naming the key within ``space.bandwidth``.
     """
     split, n = config.space.bandwidth, len(topology.dims)
     if not split.is_searched:
@@ -62,7 +64,8 @@ def _sold_bandwidths(config: Config, n: int) -> list[list[float]]:
         if len(kinds) != n:
             raise DimsweepError(
                 f"topology.links names {len(kinds)} kinds of links for {n} dimensions",
-                hint="such as topology.links=[nvlink,port]; conf/parts.yaml has the kinds",
+                hint="such as topology.links=[nvlink,port]; conf/parts.yaml lists all kinds",
+                code="mismatch",
             )
         found = [
             [
@@ -76,28 +79,32 @@ def _sold_bandwidths(config: Config, n: int) -> list[list[float]]:
             if not bandwidths:
                 raise DimsweepError(
                     f"no {load_catalogue().kind(kind).what} suits {' or '.join(machines)}",
-                    hint="another npu, or a part of your own in conf/parts.yaml",
+                    hint="choose another npu, or add a part to conf/parts.yaml",
+                    code="missing",
                 )
     return [sorted(set(bandwidths)) for bandwidths in found]
 
 
 def _build_spending(cost: float, prices: Prices | None) -> Spending:
-    """Return the part of a cost that is left for bandwidth."""
+    """Return the share of a cost that is available for bandwidth."""
     if prices is None:
         raise DimsweepError(
-            "a cost needs prices, but some dimension's tier has none",
-            hint="cost.tiers has a link price for every tier of topology.tiers",
+            "a cost needs prices, but the tier of a dimension has none",
+            hint="give cost.tiers a link price for every tier of topology.tiers",
+            code="missing",
         )
     if not any(prices.per_bandwidth):
         raise DimsweepError(
-            "no bandwidth has a price of its own here: whole parts, or a graph, are paid for",
-            hint="objective=cost beside time; or a price list by bandwidth, such as "
+            "it limits prices of bandwidth, but cost prices whole parts, or a graph",
+            hint="use objective=[time, cost], or a price list by bandwidth, such as "
             "cost=illustrative",
+            code="conflict",
         )
     if cost <= prices.fixed:
         raise DimsweepError(
-            f"{units.format_money(cost)} leave nothing for bandwidth: NPUs and other fixed parts "
-            f"cost {units.format_money(prices.fixed)}"
+            f"{units.format_money(cost)}; it must exceed the cost of NPUs and other fixed parts, "
+            f"{units.format_money(prices.fixed)}",
+            code="out-of-range",
         )
     return Spending(np.array(prices.per_bandwidth), cost - prices.fixed)
 
@@ -105,7 +112,7 @@ def _build_spending(cost: float, prices: Prices | None) -> Spending:
 def _minimum_for_bisection(
     bisection: float, topology: Topology, minimum: list[float], step: float
 ) -> list[float]:
-    """Return the least bandwidths on the grid, at least ``minimum``, that every cut needs."""
+    """Return the minimum bandwidths on the grid, at least ``minimum``, that every cut needs."""
     needed = bisection / cuts(topology)
     least = np.maximum(needed, minimum)
     return [math.ceil(round(b / step, 6)) * step for b in least.tolist()]
@@ -114,26 +121,28 @@ def _minimum_for_bisection(
 def _check_budget(wide: list[float], total: float | None, spending: Spending | None) -> None:
     if total is not None and sum(wide) > total:
         raise DimsweepError(
-            f"it takes {units.format_bandwidth(sum(wide))} per NPU, more than the total",
+            f"it needs {units.format_bandwidth(sum(wide))} per NPU, more than the total",
             hint="raise the total, or lower the bisection",
+            code="conflict",
         )
     if spending is not None and float(spending.prices @ wide) > spending.limit:
         raise DimsweepError(
             f"its bandwidths cost {units.format_money(float(spending.prices @ wide))}, more than "
-            "there is",
+            f"the available {units.format_money(spending.limit)}",
             hint="raise the cost, or lower the bisection",
+            code="conflict",
         )
 
 
 def _check_parameters(config: Config) -> None:
-    """Refuse searched keys that change prices or cuts, which belong to one topology and price
-    list."""
+    """Refuse searched keys that change the prices or cuts on which a budget depends."""
     split = config.space.bandwidth
     for name, given in (("cost", split.cost), ("bisection", split.bisection)):
         for searched in config.space.parameters:
             if given is not None and searched.split(".")[0] in ("topology", "cost"):
                 raise DimsweepError(
-                    f"it would change with {searched}, which is searched as well",
+                    f"it would change with {searched}, which is also searched",
                     where=name,
-                    hint="make that an axis of the grid",
+                    hint=f"make {searched} an axis of the grid",
+                    code="conflict",
                 )

@@ -1,4 +1,4 @@
-"""Designs as plain Python: what a searcher from outside proposes, checked."""
+"""Designs as plain Python: proposals of an outside searcher, parsed and checked."""
 
 import json
 import math
@@ -38,25 +38,25 @@ def design_from_trial(trial: Trial) -> dict[str, Any]:
 def read_design(space: Space, design: Mapping[str, Any]) -> Trial:
     """Return the trial, without number and origin, of a design.
 
-    A design has a value for each searched key, and a split, either as ``bandwidth`` (D,), numbers
-    in bytes/s or texts such as "100 GB/s", or as its :func:`coordinates`. A value between two
-    steps of a range or of the split's grid is moved to the nearer one. Raises
+    A design has a value for each searched key, and a split: either ``bandwidth`` (D,), numbers in
+    bytes/s or texts such as "100 GB/s", or its coordinates (:func:`coordinate_names`). A value
+    between two steps of a range or of the split's grid is moved to the nearer one. Raises
     :class:`DimsweepError` for a key that is not searched or is missing, a value out of its range,
     and a split that breaks a rule.
     """
     if not isinstance(design, Mapping):
-        hint = "a mapping such as {'bandwidth': ['300 GB/s', '100 GB/s'], 'collective.chunks': 16}"
-        raise DimsweepError(f"{design!r} is no design", hint=hint)
+        hint = "such as {'bandwidth': ['300 GB/s', '100 GB/s'], 'collective.chunks': 16}"
+        raise DimsweepError(f"{design!r} is not a mapping", hint=hint, code="wrong-type")
     split = None if space.split is None else _read_split(space, space.split, design)
     own = [] if space.split is None else [SPLIT, *coordinate_names(space)]
     for name in design:
         if name not in own and name not in space.parameters:
             hint = suggest_names(str(name), [*own[:1], *space.parameters])
-            raise DimsweepError(f"{name!r} is not searched", hint=hint)
+            raise DimsweepError(f"{name!r} is not searched", hint=hint, code="unknown-key")
     parameters = {}
     for name, parameter in space.parameters.items():
         if name not in design:
-            raise DimsweepError("the design has no value of it", where=name)
+            raise DimsweepError("the design needs this key", where=name, code="missing")
         with naming_key(name):
             parameters[name] = _read_value(parameter, design[name])
     return Trial(0, "", split, Setting(parameters))
@@ -66,14 +66,14 @@ def _read_split(space: Space, split: AnySplit, design: Mapping[str, Any]) -> tup
     names = coordinate_names(space)
     given = [name for name in names if name in design]
     if SPLIT in design and given:
-        what = f"the split is given twice, by {given[0]} as well"
-        raise DimsweepError(what, where=SPLIT, hint="give one of the two")
+        problem, hint = f"the split is given twice, also by {given[0]}", "give one of the two"
+        raise DimsweepError(problem, where=SPLIT, hint=hint, code="duplicate")
     if SPLIT not in design:
         missing = [name for name in names if name not in design]
         if missing:
-            what = f"the design has no {missing[0] if given else 'split'}"
-            hint = f"{SPLIT}, or {', '.join(names)}"
-            raise DimsweepError(what, where=SPLIT, hint=hint)
+            problem = f"the design has no {missing[0] if given else 'split'}"
+            hint = f"give {SPLIT}, or {', '.join(names)}"
+            raise DimsweepError(problem, where=SPLIT, hint=hint, code="missing")
         unit = np.array([[_read_coordinate(name, design[name]) for name in names]])
         found: Floats = split.decode(unit)[0]
         return tuple(found.tolist())
@@ -86,15 +86,16 @@ def _read_split(space: Space, split: AnySplit, design: Mapping[str, Any]) -> tup
 def _read_coordinate(name: str, value: Any) -> float:
     number = number_and_unit(value)[0]
     if number is None or isinstance(value, str) or not 0 <= number <= 1:
-        what = f"{format_yaml(value)} is no coordinate of a split"
-        raise DimsweepError(what, where=name, hint="a number from 0 to 1")
+        problem = f"{format_yaml(value)}; it must be a number from 0 to 1"
+        raise DimsweepError(problem, where=name, code="out-of-range")
     return number
 
 
 def _read_bandwidths(given: Any) -> Floats:
     if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
-        hint = "one for each dimension, such as ['300 GB/s', '100 GB/s']"
-        raise DimsweepError(f"{given!r} is no list of bandwidths", hint=hint)
+        hint = "give one for each dimension, such as ['300 GB/s', '100 GB/s']"
+        problem = f"{given!r} is not a list of bandwidths"
+        raise DimsweepError(problem, hint=hint, code="wrong-type")
     found = []
     for i, each in enumerate(given):
         with naming_key(f"[{i}]"):
@@ -112,27 +113,27 @@ def _read_value(parameter: Parameter, value: Any) -> Any:
 
 
 def _read_choice(parameter: Choice, value: Any) -> Any:
-    """Return the value of the list that is given, or whose JSON text is given."""
+    """Return the listed value that equals ``value``, or has it as JSON text."""
     for each in parameter.values:
         if each == value and isinstance(each, bool) == isinstance(value, bool):
             return each
     for each in parameter.values:
         if isinstance(value, str) and value == json.dumps(each):
             return each
-    listed = ", ".join(map(format_yaml, parameter.values))
-    raise DimsweepError(f"{format_yaml(value)} is none of its values", hint=f"they are {listed}")
+    hint = "its values: " + ", ".join(map(format_yaml, parameter.values))
+    raise DimsweepError(f"unknown value {format_yaml(value)}", hint=hint, code="unknown-name")
 
 
 def _read_range(parameter: Range, value: Any) -> Any:
-    """Return the value of the range at a number, in its unit, or at a text with that unit."""
+    """Return the value of the range nearest to a number in its unit, or to a text with the unit."""
     low, high, unit = parameter.low, parameter.high, parameter.unit
-    ends = f"from {low:g} to {high:g} {unit}".rstrip()
+    text, ends = format_yaml(value), f"from {low:g} to {high:g} {unit}".rstrip()
     number, own = number_and_unit(value)
     if number is None or own not in (("", unit) if not isinstance(value, str) else (unit,)):
-        raise DimsweepError(f"{format_yaml(value)} is no value of it", hint=ends)
+        raise DimsweepError(f"{text}; it must be a value {ends}", code="wrong-type")
     room = _NOISE * max(abs(low), abs(high))
     if not low - room <= number <= high + room:
-        raise DimsweepError(f"{format_yaml(value)} is out of its range", hint=ends)
+        raise DimsweepError(f"{text}; it must be {ends}", code="out-of-range")
     if parameter.integer and not math.isclose(number, round(number)):
-        raise DimsweepError(f"{format_yaml(value)} is no whole number", hint=ends)
+        raise DimsweepError(f"{text}; it must be a whole number {ends}", code="wrong-type")
     return parameter.value(number)

@@ -25,14 +25,15 @@ class Refusals(Counter[str]):
         self._first = dict[tuple[str, str], tuple[str, DimsweepError]]()
 
     def add(self, what: str, error: DimsweepError, where: str, n: int = 1) -> None:
-        """Count ``n`` that raised an ``error`` at the key ``where``, whose first error names the
-        reason."""
+        """Count ``n`` cases with an ``error`` at the key ``where``; the first gives the reason."""
         reason = format_reason(what, error, where)
         self[self._first.setdefault((what, where), (reason, error))[0]] += n
 
     def error(self, what: str, where: str, hint: str = "") -> DimsweepError:
-        """Return the error of a space that has nothing else: its only one if the configuration is
-        wrong, or ``what`` is missing with all reasons."""
+        """Return the error of a space without feasible designs.
+
+        It is the only error if that one refuses the configuration, or ``what`` with all reasons.
+        """
         errors = [error for _, error in self._first.values()]
         if len(self) == len(errors) == 1 and not isinstance(errors[0], InfeasibleError):
             return errors[0]
@@ -43,35 +44,32 @@ class Refusals(Counter[str]):
 
 
 def format_reason(what: str, error: DimsweepError, where: str) -> str:
-    """Return the reason why ``what`` is left out: the key ``where`` and the error, which may have
-    other numbers in other designs."""
-    such = "such as: " * isinstance(error, InfeasibleError)
-    return (
-        f"{what} ({where}{', ' if where and such else ': ' if where else ''}{such}{error.problem})"
-    )
+    """Return the reason why ``what`` is left out: the key ``where``, and the error's problem."""
+    example = "such as: " * isinstance(error, InfeasibleError)
+    joint = ", " if where and example else ": " if where else ""
+    return f"{what} ({where}{joint}{example}{error.problem})"
 
 
 # The keys of workload.plan that may have several values, the slowest to vary first.
 KEYS = ("micro_batch", "interleave", "zero", "recompute", "schedule", "offload")
-_WITHOUT_PIPELINE = ("interleave", "schedule")  # those whose value may need a pipeline
+_PIPELINE_KEYS = ("interleave", "schedule")  # keys whose values may need a pipeline
 Degrees = tuple[int, ...]  # by AXES
 
 
 @dataclass(frozen=True)
 class PlanRow:
-    """A plan: its degrees, the values of searched KEYS, the engine's plan, and the least bytes of
-    an NPU's memory, and of its remote memory, that it needs."""
+    """A parallel plan of a space."""
 
     degrees: Degrees
-    values: Mapping[str, Any]
+    values: Mapping[str, Any]  #: values of the searched ``KEYS``
     plan: ParallelPlan
     micro_batches: int
-    memory: float = 0.0
-    remote: float = 0.0
+    memory: float = 0.0  #: minimum memory of an NPU (bytes)
+    remote: float = 0.0  #: minimum remote memory of an NPU (bytes)
 
     @property
     def turns(self) -> PlanCounts:
-        """The numbers of its passes and messages, as a table of one row."""
+        """Number of passes and messages, as a table of one row."""
         _, context, expert, _, data = self.degrees
         numbers = (self.micro_batches, context * expert * data, context * data)
         return PlanCounts(*(np.array([number]) for number in numbers))
@@ -102,7 +100,7 @@ def list_plans(
         except DimsweepError as error:
             refused.add("plans are left out", error, _space_key(error.where, space))
             continue
-        # The part that is offloaded automatically depends on each network's memory, too.
+        # Automatic offloading also depends on each network's memory.
         same = degrees, row.plan, values.get("offload")
         if same in known:
             continue
@@ -125,8 +123,11 @@ def _space_key(where: str, space: Plans) -> str:
 def _fit_memory(
     row: PlanRow, plans: Iterable[ParallelPlan], staging: Staging, memory: float | None
 ) -> PlanRow | None:
-    """Return the first of some ``plans`` that fits the memory, or None. Each plan keeps more in
-    remote memory than the one before, so the last one fits the smallest memory."""
+    """Return the first of ``plans`` that fits the memory, or None.
+
+    Each plan keeps more in remote memory than the one before, so the last one needs the least
+    memory.
+    """
     found, own = None, 0.0
     for plan in plans:
         own, remote = (each.item() for each in bound_memory(staging, plan, row.turns))
@@ -141,7 +142,7 @@ def _walk_choices(
     """Yield the degrees and the values of KEYS of all plans on ``npus`` NPUs."""
     lists = {name: getattr(space, name) for name in KEYS}
     if 1 in space.pipeline:  # the workload's own values may need a pipeline
-        own = {name: getattr(workload.plan, name) for name in _WITHOUT_PIPELINE}
+        own = {name: getattr(workload.plan, name) for name in _PIPELINE_KEYS}
         lists |= {k: lists[k] or (v,) for k, v in own.items() if v != _value_without_pipeline(k, v)}
     names, seen = [name for name in KEYS if lists[name]], set[object]()
     for degrees in _walk_degrees(space, npus):
@@ -166,8 +167,10 @@ def _walk_degrees(space: Plans, npus: int) -> Iterator[Degrees]:
 
 
 def _value_without_pipeline(name: str, value: Any) -> Any:
-    """Return the value that a key of a plan has without a pipeline: one stage has nothing to
-    interleave, and no bubbles that gradients of weights could fill."""
+    """Return the value of a plan's key without a pipeline.
+
+    One stage has nothing to interleave, and no bubbles for gradients of weights to fill.
+    """
     if name == "interleave":
         return 1
     if name == "schedule" and value.cuts_backward:
@@ -177,36 +180,38 @@ def _value_without_pipeline(name: str, value: Any) -> Any:
 
 def _build_row(workload: Model, degrees: Degrees, values: Mapping[str, Any]) -> PlanRow:
     named = dict(zip(AXES, degrees, strict=True))
-    side_by_side = {
-        axis: named[axis] for axis in ("tensor", "pipeline", "expert", "context", "data")
-    }
-    mesh = DeviceMesh.place(side_by_side, (int(np.prod(degrees)),))
+    placed = {axis: named[axis] for axis in ("tensor", "pipeline", "expert", "context", "data")}
+    mesh = DeviceMesh.place(placed, (int(np.prod(degrees)),))
     with naming_key("workload"):
         with naming_key("plan"):
             plan = workload.plan.model_copy(update=dict(values)).training(mesh)
             plan = plan.without_idle_keys(mesh)
         n = mesh.n_micro_batches(plan.batch, plan.micro_batch)
     if plan.interleave > 1 and n % degrees[3]:
-        what = "interleaved chunks go through all stages in whole rounds"
-        raise InfeasibleError(what, where="workload.plan.interleave")
+        problem = "micro-batches are not a multiple of the stages, which interleaving needs"
+        raise InfeasibleError(problem, where="workload.plan.interleave")
     return PlanRow(degrees, values, plan, n)
 
 
 def check_model(workload: object) -> Model:
-    """Return the workload if its plans can be searched; raises :class:`DimsweepError`
-    otherwise."""
+    """Return the workload; raises :class:`DimsweepError` if its plans cannot be searched."""
     if not isinstance(workload, Model) or workload.plan.task != "training":
         raise DimsweepError(
-            "plans are searched for a model that is trained", where="space.plan", hint="kind: model"
+            "a search of plans needs a workload of kind model that is trained",
+            where="space.plan",
+            hint="choose workload=, such as workload=gpt3_175b",
+            code="unsupported",
         )
     if workload.plan.batch is None:
         raise DimsweepError(
-            "so many micro-batches of each replica are another batch in each plan, and the plan "
-            "would win that trains the fewest samples",
+            "with micro_batches, plans train different batches, and the plan with the fewest "
+            "samples would win",
             where="workload.plan.batch",
-            hint="how many sequences or samples all plans train at a time, such as 1024; and "
-            "micro_batches: null",
+            hint="give the batch of all plans (sequences or samples), such as 1024; and set "
+            "micro_batches to null",
+            code="missing",
         )
     if workload.scale != 1:
-        raise DimsweepError("bounds know no scale", where="workload.scale", hint="scale: 1")
+        problem = f"{workload.scale:g}; it must be 1 for bounds to hold"
+        raise DimsweepError(problem, where="workload.scale", code="unsupported")
     return workload

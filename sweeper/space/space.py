@@ -16,7 +16,7 @@ from dimsweep.sweeper.space.budget import build_split
 from dimsweep.sweeper.space.split import AnySplit
 from dimsweep.sweeper.space.trials import Floats, Setting, Trial, Trials
 
-_MAX_TRIED = 128  # combinations of searched values, to find one that is feasible
+_MAX_TRIED = 128  # combinations of searched values that are tried for feasibility
 
 
 @dataclass(frozen=True)
@@ -26,16 +26,20 @@ class Choice:
     values: tuple[Any, ...]
 
     def from_unit(self, x: float) -> Any:
+        """Return the value at a coordinate in [0, 1]."""
         return self.values[min(int(x * len(self.values)), len(self.values) - 1)]
 
     def to_unit(self, value: Any) -> float:
+        """Return the coordinate in [0, 1] of a value."""
         return (self.values.index(value) + 0.5) / len(self.values)
 
     def nearest(self, value: Any) -> Any:
-        # The listed one: a configuration's 3.0 is a list's 3, and searches know it by its text.
+        """Return the listed value equal to ``value``, or the first one."""
+        # A configuration's 3.0 equals a list's 3, and searches identify values by their text.
         return next((each for each in self.values if each == value), self.values[0])
 
     def all_values(self) -> Sequence[Any]:
+        """Return all values."""
         return self.values
 
 
@@ -51,11 +55,13 @@ class Range:
     unit: str
 
     def from_unit(self, x: float) -> Any:
+        """Return the value at a coordinate in [0, 1]."""
         if self.log:
             return self.value(float(self.low * (self.high / self.low) ** x))
         return self.value(self.low + (self.high - self.low) * x)
 
     def to_unit(self, value: Any) -> float:
+        """Return the coordinate in [0, 1] of a value."""
         number = number_and_unit(value)[0] or 0.0
         if self.low == self.high:
             return 0.5
@@ -64,7 +70,7 @@ class Range:
         return (number - self.low) / (self.high - self.low)
 
     def value(self, number: float) -> Any:
-        """Return ``number`` as the config writes it."""
+        """Return a number, moved into the range and onto its grid, in the config's notation."""
         if self.step:
             number = self.low + round((number - self.low) / self.step) * self.step
         number = min(max(number, self.low), self.high)
@@ -81,6 +87,7 @@ class Range:
         return [self.value(self.low + i * step) for i in range(n + 1)]
 
     def nearest(self, value: Any) -> Any:
+        """Return the value of the range nearest to ``value``; the lowest for another unit."""
         number, unit = number_and_unit(value)
         return self.value(number if number is not None and unit == self.unit else self.low)
 
@@ -89,7 +96,7 @@ Parameter = Choice | Range
 
 
 class Space:
-    """Decodes unit-cube coordinates into trials: first the split's, then one for each parameter."""
+    """A search space as a unit cube: the split's coordinates, then one for each parameter."""
 
     def __init__(self, split: AnySplit | None, parameters: Mapping[str, Parameter]) -> None:
         self.split = split
@@ -97,17 +104,22 @@ class Space:
 
     @property
     def n_split(self) -> int:
+        """Number of coordinates of the split."""
         return self.split.n_free if self.split else 0
 
     @property
     def n_unit(self) -> int:
+        """Number of all coordinates."""
         return self.n_split + len(self.parameters)
 
     def trials(
         self, split: Floats, parameters: Sequence[Setting], first: int, origin: str
     ) -> Trials:
-        """Return trials numbered from ``first``; ``split`` holds unit coordinates (P, n_split),
-        and ``parameters`` each trial's values of the other keys, if any."""
+        """Return trials numbered from ``first``.
+
+        ``split`` has unit coordinates (P, n_split), and ``parameters`` the values of other searched
+        keys for each trial.
+        """
         bandwidth = None if self.split is None else self.split.decode(split)
         return Trials.build(np.arange(first, first + len(split)), origin, bandwidth, parameters)
 
@@ -122,7 +134,7 @@ class Space:
         return self.trials(unit[:, : self.n_split], parameters, first, origin)
 
     def to_unit(self, trial: Trial) -> Floats:
-        """Return coordinates (n_unit,) of a trial, one of several that decode to it."""
+        """Return coordinates (n_unit,) that decode to a trial; others may do so, too."""
         split = np.empty(0)
         if self.split is not None and trial.bandwidth is not None:
             split = self.split.encode(np.array(trial.bandwidth))
@@ -135,8 +147,10 @@ class Space:
 
 
 def build_space(config: Config, program: Program) -> Space:
-    """Return the space of a configuration and its ``program``; raises :class:`DimsweepError`
-    naming the key."""
+    """Return the space of a configuration and its ``program``.
+
+    Raises :class:`DimsweepError` naming the key.
+    """
     with naming_key("space.bandwidth"):
         split = build_split(config, program.cluster.topology, program.prices)
     parameters = {}
@@ -145,18 +159,21 @@ def build_space(config: Config, program: Program) -> Space:
             if isinstance(config.value(name), Mapping) and isinstance(
                 getattr(config, name, None), Part
             ):
-                hint = f"options of it are simulated by a grid: {{{name}: [...]}}"
-                raise DimsweepError("a trial changes keys, not a whole group", hint=hint)
+                problem = "a search changes keys, not a whole group"
+                hint = f"compare options of the group with a grid: {{{name}: [...]}}"
+                raise DimsweepError(problem, hint=hint, code="unsupported")
             if name == "topology.bandwidth" and split is not None:
-                what = "each trial's bandwidths are those of space.bandwidth"
-                raise DimsweepError(what, hint="leave one of the two out")
+                problem = "space.bandwidth already searches the bandwidths"
+                raise DimsweepError(problem, hint="leave one of the two out", code="conflict")
             parameters[name] = build_parameter(spec)
     return Space(split, parameters)
 
 
 def settings_to_try(config: Config) -> Iterator[Setting]:
-    """Yield values of the searched keys: those nearest to the config's own, and then all
-    combinations, or some of many."""
+    """Yield values of the searched keys: nearest to the config's own, then all combinations.
+
+    Of more than 128 combinations, 128 are drawn at random.
+    """
     axes = {name: build_parameter(spec) for name, spec in config.space.parameters.items()}
     if not axes:
         return
@@ -171,8 +188,7 @@ def settings_to_try(config: Config) -> Iterator[Setting]:
 
 
 def check_values(config: Config) -> None:
-    """Raise :class:`DimsweepError` naming the key for an invalid value of a searched key, so that
-    no trial need fail to find out."""
+    """Raise :class:`DimsweepError` for an invalid value of a searched key, before any trial."""
     for name, spec in config.space.parameters.items():
         found = build_parameter(spec)
         values = found.values if isinstance(found, Choice) else (found.value(found.low),)
@@ -206,26 +222,27 @@ def build_parameter(spec: ParameterConfig) -> Parameter:
     for name, value in (("low", spec.low), ("high", spec.high)):
         number, unit = number_and_unit(value)
         if number is None or not math.isfinite(number):
-            hint = "a number, with a unit where the key has one, such as 16 or 64 MB"
-            raise DimsweepError(f"{value!r} is no number", where=name, hint=hint)
+            hint = "give a number, with the unit of the key, such as 16 or 64 MB"
+            problem = f"{value!r} is not a number"
+            raise DimsweepError(problem, where=name, hint=hint, code="wrong-type")
         ends[name] = number, unit
     (low, unit), (high, other) = ends["low"], ends["high"]
     if unit != other:
-        raise DimsweepError(f"the units differ: {unit!r} and {other!r}", where="high")
+        problem = f"the units of low and high differ: {unit!r} and {other!r}"
+        raise DimsweepError(problem, where="high", code="mismatch")
     if low > high or (spec.log and low <= 0):
-        raise DimsweepError(
-            f"from {low:g} to {high:g}", hint="low <= high, and more than 0 for log"
-        )
+        problem, hint = f"from {low:g} to {high:g}", "low <= high, and more than 0 for log"
+        raise DimsweepError(problem, hint=hint, code="out-of-range")
     step, step_unit = number_and_unit(spec.step)
     if spec.step is not None and (step is None or step <= 0 or step_unit != unit):
-        hint = "more than zero, in the unit of low and high"
-        raise DimsweepError(f"{spec.step!r} is no step", where="step", hint=hint)
+        problem = f"{spec.step!r}; it must be more than zero, in the unit of low and high"
+        raise DimsweepError(problem, where="step", code="out-of-range")
     integer = isinstance(spec.low, int) and isinstance(spec.high, int)
     return Range(low, high, step, spec.log, integer, unit)
 
 
 def number_and_unit(value: Any) -> tuple[float | None, str]:
-    """Return the number that a value is or begins with (None: no number), and its unit."""
+    """Return the number at the beginning of a value, or None, and its unit."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value), ""
     number, _, unit = str(value).strip().partition(" ")

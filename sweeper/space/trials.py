@@ -1,4 +1,4 @@
-"""What a trial sets: its split, and the values of other keys; single trials and tables of them."""
+"""Trials (a split, and values of other keys) and tables of trials."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,26 +8,25 @@ from typing import Any, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
-# Of a what-if, the entry that is no key of the configuration: which change it is, of what.
+# The entry of a what-if's setting that is not a key of the configuration: its name and origin.
 MARK = "what_if"
 
 
 class Setting(Mapping[str, Any]):
-    """Values of config keys. Settings with the same ``text`` are the same one, in a search, in the
-    key of a row and on a worker."""
+    """Values of config keys, identified by their ``text`` in searches, keys of rows and workers."""
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
-        # In the order of the keys, so that a part of one comes after the whole.
+        # Sorted, so that a key comes before the keys below it.
         self._values = dict(sorted((values or {}).items()))
-        self.text = json.dumps(self._values)  # within a value, the order of keys may count
+        self.text = json.dumps(self._values)  # the order of keys within a value may count
 
     @property
     def keys_only(self) -> "Setting":
-        """The setting without entries that are no keys of the configuration."""
+        """The setting without the entry ``MARK``."""
         return self.without(MARK) if MARK in self else self
 
     def without(self, *names: str) -> "Setting":
-        """Return the setting without some keys."""
+        """Return the setting without the keys ``names``."""
         return Setting({name: value for name, value in self.items() if name not in names})
 
     def __getitem__(self, name: str) -> Any:
@@ -55,14 +54,12 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Trial:
-    """One candidate: a bandwidth split (bytes/s; ``None`` where the config's own applies) and
-    values of config keys, which may be given as any mapping.  ``number`` counts the trials of its
-    search; ``origin`` says whose idea it was."""
+    """A candidate of a search."""
 
-    number: int
-    origin: str
-    bandwidth: tuple[float, ...] | None
-    parameters: Setting = field(default_factory=Setting)
+    number: int  #: number within its search
+    origin: str  #: the sampler, or the reason, that proposed it
+    bandwidth: tuple[float, ...] | None  #: split (bytes/s); None: the config's own
+    parameters: Setting = field(default_factory=Setting)  #: values of keys, given as any mapping
 
     def __post_init__(self) -> None:
         if not isinstance(self.parameters, Setting):
@@ -80,29 +77,24 @@ def trial_to_plain(trial: Trial) -> dict[str, Any]:
 
 
 def trial_from_plain(node: Mapping[str, Any]) -> Trial:
-    """Return the trial of :func:`plain` data."""
+    """Return the trial of plain data (:func:`trial_to_plain`)."""
     split = node["bandwidth"]
     return Trial(**{**node, "bandwidth": None if split is None else tuple(split)})
 
 
 @dataclass(frozen=True, eq=False)
 class Trials(Sequence[Trial]):
-    """Trials, column by column: a search of a million of them makes no object for each.
+    """A table of N trials by column, so that a large search needs no object for each."""
 
-    ``number`` (N,) and ``origin`` (N,), ``bandwidth`` (N, D) in bytes/s or ``None``, and which of
-    the distinct ``settings`` of config keys each has (N,).
-    """
-
-    number: Integers
-    origin: NDArray[np.object_]
-    bandwidth: Floats | None
-    setting: Integers
-    settings: tuple[Setting, ...]
+    number: Integers  #: (N,)
+    origin: NDArray[np.object_]  #: (N,)
+    bandwidth: Floats | None  #: (N, D) in bytes/s
+    setting: Integers  #: (N,) index into ``settings``
+    settings: tuple[Setting, ...]  #: distinct values of config keys
 
     @classmethod
     def from_list(cls, trials: Sequence[Trial]) -> Self:
-        """Return the table of some trials, all with a split or none; they may be a table
-        already."""
+        """Return the table of ``trials``, which all have a split, or none; a table is returned."""
         if isinstance(trials, cls):
             return trials
         splits = [trial.bandwidth for trial in trials if trial.bandwidth is not None]
@@ -121,8 +113,7 @@ class Trials(Sequence[Trial]):
         bandwidth: Floats | None,
         parameters: Sequence[Setting] = (),
     ) -> Self:
-        """Return a table; ``parameters`` are each trial's, or none where no config key is
-        searched."""
+        """Return a table; ``parameters`` has a setting for each trial, or is empty."""
         origins = np.empty(len(number), dtype=object)
         origins[:] = origin
         place = {own: i for i, own in enumerate(dict.fromkeys(parameters or [Setting()]))}
@@ -133,7 +124,7 @@ class Trials(Sequence[Trial]):
 
     @classmethod
     def concatenate(cls, first: Self, last: Self) -> Self:
-        """Return one table of two."""
+        """Return the rows of two tables in one table."""
         if not (len(first) and len(last)):
             return first if len(first) else last
         split = None
@@ -165,7 +156,7 @@ class Trials(Sequence[Trial]):
         return (self[i] for i in range(len(self)))
 
     def take(self, rows: slice | Sequence[int] | NDArray[Any]) -> Self:
-        """Return some of the trials: by places, or by a mask."""
+        """Return the trials at the given positions, or under a mask."""
         used, setting = np.unique(self.setting[rows], return_inverse=True)
         return replace(
             self,
@@ -183,7 +174,6 @@ class Trials(Sequence[Trial]):
         return len(np.unique(np.column_stack([split, self.setting]), axis=0))
 
     def renumber(self, first: int, origin: str) -> Self:
-        """Return the same designs under numbers that begin ``first`` later, and with another
-        origin."""
+        """Return the designs with ``first`` added to their numbers, and with another origin."""
         origins = np.full(len(self), origin, dtype=object)
         return replace(self, number=self.number + first, origin=origins)

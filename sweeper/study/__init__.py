@@ -1,1 +1,1 @@
-"""What a study will do, before it runs."""
+"""The plan of a study, before it runs: its cells, their bounds and first trials, and warnings."""

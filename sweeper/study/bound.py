@@ -25,9 +25,11 @@ from dimsweep.sweeper.space.space import Space
 
 
 def minimum_seconds(config: Config, program: Program) -> float:
-    """Return the least seconds of an iteration on the graph of a program's cluster, with any
-    algorithms and routes: the plan's computation and bubble (level 0), or the crossing of cuts by
-    its collectives; 0 if neither is known."""
+    """Return a lower bound (s) on an iteration on a network graph, for any algorithms and routes.
+
+    It is the larger one of the plan's computation and bubble (level 0) and of the crossing of cuts
+    by its collectives; 0 if neither is known.
+    """
     graph = program.cluster.network.graph
     assert graph is not None
     cuts = time_by_cuts(program, graph)
@@ -36,7 +38,7 @@ def minimum_seconds(config: Config, program: Program) -> float:
         return by_cuts
     try:
         return max(by_cuts, _compute_bound(config, program))
-    except DimsweepError:  # a workload that is no model, or a plan of which bounds say nothing
+    except DimsweepError:  # the workload is not a model, or no bound applies to the plan
         return by_cuts
 
 
@@ -55,15 +57,11 @@ def _compute_bound(config: Config, program: Program) -> float:
     )
 
 
-# What no split of a study's space can beat, or no run on a network that is a graph, and the split
-# at which that bound is least.
-
-
 def find_lower_bound(space: Space, program: Program, objective: Objective) -> Optimum | None:
-    """Return the least lower bound of a cell's first objective over its splits, or None.
+    """Return the lower bound of a cell's first objective over all splits, and its split, or None.
 
-    It is None where no split is searched, for the cost alone, where the cost increases in steps
-    with bandwidth, and where more, or less, bandwidth is always better.
+    It is None if no split is searched, if the objective is the cost alone, if the cost increases
+    in steps with bandwidth, and if more, or less, bandwidth is always better.
     """
     if space.split is None or not objective.has_slopes:
         return None
@@ -81,8 +79,8 @@ def proven_bound(
 ) -> float | None:
     """Return the bound in the unit of the objective's column, or None if it is not proven.
 
-    It is not proven where other keys are searched, each value of which makes another program, and
-    in a study by messages, since the bound holds for the phase kernel.
+    It is not proven if other keys are searched, since their values change the program, and in a
+    study by messages, since the bound holds for the phase kernel.
     """
     if found is None or found.bound <= 0 or space.parameters or config.by_message:
         return None
@@ -90,8 +88,11 @@ def proven_bound(
 
 
 def graph_bound(config: Config, space: Space, program: Program) -> float | None:
-    """Return the least seconds of a cell whose network is a graph; None where other keys are
-    searched, for another objective, and where nothing is known."""
+    """Return a lower bound (s) of a cell whose network is a graph, or None.
+
+    It is None if other keys are searched, if the objective is not the time, and if no bound is
+    known.
+    """
     graph = program.cluster.network.graph
     if graph is None or not config.by_message:
         return None
@@ -103,12 +104,12 @@ def graph_bound(config: Config, space: Space, program: Program) -> float | None:
 def proven_front(
     config: Config, space: Space, program: Program, objective: Sequence[Objective]
 ) -> Frontier | None:
-    """Return the least time for each cost, if a cell searches for both and its bound is proven."""
+    """Return the minimum time for each cost if a cell searches for both and the bound is proven."""
     if set(objective) != {TIME, COST} or program.prices is None or not program.prices.is_linear:
         return None
     if space.split is None or space.parameters or config.by_message:
         return None
     try:
         return frontier(program, space.split.linear(), program.prices)
-    except DimsweepError:  # more bandwidth is better for ever
+    except DimsweepError:  # more bandwidth is always better
         return None

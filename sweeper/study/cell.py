@@ -1,4 +1,4 @@
-"""What one cell of a study will do: its space, its bound, and the trials to try first."""
+"""The plan of one cell of a study: its space, its bound, and the trials to try first."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -45,14 +45,14 @@ class CellPlan:
 
     cell: Cell
     space: Space
-    bound: float | None  # that no split beats in the first objective
-    worth: tuple[float, ...] | None  # dT/db in ms per GB/s where that bound is least
-    front: Frontier | None  # that none beats in time at its cost, where both are objectives
+    bound: float | None  # bound on the first objective of all splits
+    worth: tuple[float, ...] | None  # dT/db (ms per GB/s) at the split with the lowest bound
+    front: Frontier | None  # bound on the time at each cost, if both are objectives
     first: list[Trial]
     prices: Prices | None
     budget: int
     warnings: list[str]  # of the design rules
-    idle: dict[str, str]  # keys that the user set or varies and that make no difference, and why
+    idle: dict[str, str]  # keys set or varied by the user that have no effect, and why
 
     @property
     def config(self) -> Config:
@@ -74,8 +74,7 @@ class CellPlan:
         return make_sampler(self.config, self.space, self.first, self.prices)
 
     def is_settled(self, best: Sequence[float] | None) -> bool:
-        """Return whether the best values so far are as near to the bound as the study
-        wants them."""
+        """Return whether the best values so far are within the study's gap from the bound."""
         gap = self.config.budget.gap
         if best is None or self.bound is None or gap is None:
             return False
@@ -97,16 +96,17 @@ class PlannedCell:
 
 
 class CellSource(ABC):
-    """The cells of a study, composed and planned by their numbers, each when it is asked for."""
+    """The cells of a study by number, composed and planned on demand."""
 
     composed: ComposedConfig
     #: the keys in which cells differ
     axes: Mapping[str, tuple[Any, ...]]
-    #: cells are never planned all at once, however few there are
+    #: whether even a few cells are planned one at a time
     always_streams = False
 
     @abstractmethod
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        """Return the number of cells."""
 
     def check_size(self) -> None:  # noqa: B027
         """Raise :class:`DimsweepError` if there are too many cells."""
@@ -116,7 +116,7 @@ class CellSource(ABC):
         """Return the numbers of up to ``most`` cells that show mistakes early."""
 
     def alternatives(self) -> Iterator[int]:
-        """Yield the numbers of cells that may be feasible where the corners are not."""
+        """Yield the numbers of cells that may be feasible if the corners are not."""
         return iter(())
 
     def infeasible_error(self, pruned: Sequence[PrunedCell]) -> InfeasibleError:
@@ -126,7 +126,7 @@ class CellSource(ABC):
 
     @abstractmethod
     def plan(self, number: int) -> PlannedCell | PrunedCell:
-        """Return the plan of a cell, or why it is infeasible."""
+        """Return the plan of a cell, or the reason why it is infeasible."""
 
 
 def plan_cell(
@@ -138,9 +138,9 @@ def plan_cell(
 ) -> tuple[CellPlan, Program]:
     """Return the plan of a cell and its program.
 
-    ``turned`` are the keys that the user sets or varies; of these only ``perhaps_idle`` ones are
-    checked for making no difference (None: all). Raises :class:`DimsweepError` for a cell that
-    cannot be simulated or searched.
+    ``turned`` are the keys that the user sets or varies. Those in ``perhaps_idle`` (None: all) are
+    checked for an effect. Raises :class:`DimsweepError` for a cell that cannot be simulated or
+    searched.
     """
     composed, program = _find_feasible(composed)
     config, objective = composed.config, composed.config.objective
@@ -150,7 +150,7 @@ def plan_cell(
     _check_fidelity(config)
     _check_measured(config)
     check_network(program, config.fidelity)
-    if not config.by_message:  # also compiles the kernel, once and for all, before any worker would
+    if not config.by_message:  # also compiles the kernel, before several workers would
         run_batch(program, program.bandwidth)
     space = build_space(config, program)
     least = find_lower_bound(space, program, objective[0])
@@ -174,16 +174,15 @@ def plan_cell(
         warnings=warnings,
         idle=idle,
     )
-    plan.sampler()  # refuses bad options now, not when the cell's turn comes
+    plan.sampler()  # refuses wrong options now, before the sweep starts
     return plan, program
 
 
 def _find_feasible(composed: ComposedConfig) -> tuple[ComposedConfig, Program]:
     """Return a configuration and its program.
 
-    A configuration with searched keys need not be feasible as written: then values that make it
-    feasible replace its own. Raises the :class:`InfeasibleError` of the written values if no tried
-    values are feasible.
+    If the configuration is infeasible, feasible values replace those of its searched keys. Raises
+    the :class:`InfeasibleError` of the original values if no tried values are feasible.
     """
     try:
         return composed, build_program(composed.config)
@@ -198,28 +197,30 @@ def _find_feasible(composed: ComposedConfig) -> tuple[ComposedConfig, Program]:
 
 
 def _price_error(config: Config, program: Program) -> DimsweepError:
-    """Return the error for a design without a cost: it names a part, or a tier, without a
-    price."""
+    """Return the error for a design without a cost: it names an unpriced part or the tiers."""
     if config.cost.parts or config.other_npus:
         bill = config.purchase(program.cluster.topology, program.cluster.network).bill()
-        what = f"the objective needs prices: {bill.missing[0]}"
-        return DimsweepError(what, where="cost", hint="dimsweep bill shows all that is missing")
+        problem = f"the objective needs prices: {bill.missing[0]}"
+        hint = "dimsweep bill lists all missing prices"
+        return DimsweepError(problem, where="cost", hint=hint, code="missing")
     return DimsweepError(
-        "the objective needs prices, but some dimension's tier has none",
+        "the objective needs prices, but the tier of a dimension has none",
         where="cost.tiers",
         hint=f"tiers of the topology: {', '.join(config.topology.tiers) or 'none named'}",
+        code="missing",
     )
 
 
 def _check_merits(program: Program, objectives: Sequence[Objective]) -> None:
-    """Raise :class:`DimsweepError` for a figure of merit that such a program does not have."""
+    """Raise :class:`DimsweepError` for an objective that the program's results do not have."""
     known = known_merits(program)
     for objective in objectives:
         if objective.column in MERIT_NEEDS and objective.column not in known:
             raise DimsweepError(
-                f"{objective.name} is not known of this study's trials",
+                f"trials of this study have no {objective.name}",
                 where="objective",
                 hint=f"it needs {MERIT_NEEDS[objective.column]}",
+                code="missing",
             )
 
 
@@ -228,53 +229,60 @@ def _check_fidelity(config: Config) -> None:
     rungs = config.recheck.rungs
     if rungs and (config.by_message or "fidelity" in config.space.parameters):
         raise DimsweepError(
-            "the search itself simulates message by message",
+            "the search itself already simulates every message",
             where="recheck.top",
-            hint="fidelity=phase searches; recheck.top is how many of the best to look at again",
+            hint="search with fidelity=phase, or leave recheck out",
+            code="conflict",
         )
     for fidelity, _ in rungs:
         check_network(build_program(config.with_values({"fidelity": fidelity.value})), fidelity)
     given = config.network.links_key
     if given in GRAPHS and config.space.bandwidth.is_searched:
         raise DimsweepError(
-            f"the links' bandwidths are those of the {given}, whatever the split",
+            f"the {given} gives the links' bandwidths, so a split has no effect",
             where=f"network.{given}",
-            hint="search other keys, or let network.fabric make the network from the dimensions",
+            hint="search other keys, or build the network from the dimensions with network.fabric",
+            code="conflict",
         )
 
 
 def _check_measured(config: Config) -> None:
-    """Refuse to search bandwidths if measured collectives do not say at which ones they were
-    measured."""
+    """Refuse to search bandwidths if those of measured collectives are unknown."""
     collective, space = config.collective, config.space
     names = [name for name in space.parameters if name.startswith("topology.bandwidth")]
     searched = space.bandwidth.is_searched or names
     if searched and collective.measured is not None and collective.measured_bandwidth is None:
         raise DimsweepError(
-            "bandwidths are searched, and it is not known at which ones the file was measured",
+            "bandwidths are searched, but the bandwidths of the measured links are unknown",
             where="collective.measured",
-            hint="collective.measured_bandwidth, such as [450 GB/s, 50 GB/s]: that of the links "
-            "then, from which other bandwidths scale the times",
+            hint="give collective.measured_bandwidth, such as [450 GB/s, 50 GB/s]: measured times "
+            "scale from them",
+            code="missing",
         )
 
 
 def _first_trials(
     config: Config, space: Space, program: Program, hopes: Sequence[np.ndarray]
 ) -> list[Trial]:
-    """Return splits to try first: equal (or mid-range), proportional to the traffic, where the
-    lower bound is least (``hopes``), and the user's own."""
+    """Return the splits to try first.
+
+    These are the equal (or mid-range) split, the split proportional to the traffic, the splits
+    with the lowest bounds (``hopes``), and the user's own.
+    """
     enqueue = config.search.enqueue or not space.n_unit
     if space.split is None:
         return [Trial(0, "known", None, space.defaults(config))] if enqueue else []
     splits: list[tuple[str, np.ndarray]] = []
     if enqueue:
-        # Without a budget, bandwidths that are free up to maxima start in the middle of each; no
-        # parts have equal bandwidths.
+        # Without a budget, each bandwidth starts in the middle of its range. Parts for sale have
+        # no equal bandwidths.
         if not isinstance(space.split, PartsSpace):
-            splits.append(("equal" if space.split.has_budget else "middle", space.split.equal()))
+            splits.append(
+                ("equal" if space.split.has_budget else "middle", space.split.equal_split())
+            )
         demand = traffic(program)
         if demand.sum() > 0 and space.split.has_budget:
-            splits.append(("proportional", space.split.along(demand)))
+            splits.append(("proportional", space.split.split_along(demand)))
         splits += [("bound", space.split.nearest(hope)) for hope in hopes]
     for i, known in enumerate(config.space.bandwidth.known):
         with naming_key(f"space.bandwidth.known[{i}]"):

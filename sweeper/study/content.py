@@ -1,4 +1,4 @@
-"""What the result of a trial depends on, and the keys of rows that follow from it."""
+"""The inputs of a trial's result, and the keys of rows, which are hashes of them."""
 
 import hashlib
 from typing import Any
@@ -14,9 +14,11 @@ from dimsweep.sweeper.space.trials import Trials
 
 
 class Content:
-    """The inputs that all trials of a configuration share: ``config``, the part of it that their
-    results depend on, the contents of its files, and the version of the model. ``text`` is a hash
-    of them."""
+    """The inputs that all trials of a configuration share.
+
+    They are ``config``, the keys that results depend on, the contents of files, and the version of
+    the model. ``text`` is a hash of them.
+    """
 
     def __init__(self, config: Config) -> None:
         self.config: dict[str, Any] = {name: config.text[name] for name in Design.model_fields}
@@ -38,8 +40,7 @@ class Content:
 
 
 def input_digests(config: Config) -> dict[str, str]:
-    """Return hashes of the files and plug-ins that a configuration names; a changed one is another
-    study."""
+    """Return hashes of the files and plug-ins of a configuration; a changed one changes rows."""
     digests = {}
     for name, file_name in config.files().items():
         content = hashlib.blake2b(digest_size=16)

@@ -1,9 +1,9 @@
-"""Keys that make no difference: with another value the kernel is told the same, bit by bit.
+"""Keys without an effect: with other values, the input of the kernel is identical, bit by bit.
 
-Looked at are the keys that the user sets, in a study or on the command line, or varies.  Each
-costs one lowering (some hundredths of a second, a second where a program has 200,000 operators),
-and up to three where it makes no difference; so a study asks of its first cell, and of others only
-what made none there.
+The keys that the user sets, in a study or on the command line, or varies are checked.  Each check
+costs one lowering (some hundredths of a second, or a second for 200,000 operators), and up to three
+for a key without an effect.  A study checks its first cell, and other cells only for the keys
+without an effect there.
 """
 
 import re
@@ -22,10 +22,9 @@ from dimsweep.sweeper.config.workload import KINDS
 from dimsweep.sweeper.part import Part, ValueParser, expand_per_dimension
 from dimsweep.sweeper.simulation.program import build_program
 
-_LARGEST = 500_000  # operators; to lower more takes seconds, and nothing is said
-# These are whole designs, what is simulated beside, and what only says how far, how large or by
-# what name.
-_OTHER_THINGS = {
+_MAX_OPERATORS = 500_000  # to lower more takes seconds, so nothing is checked
+# Keys of whole designs, of additional simulations, of limits and of names.
+_UNCHECKED = {
     *("workload", "topology", "workload.name", "topology.tiers"),
     *("topology.machines", "npu.machines", "cost.machines"),
     *("fold", "fidelity", "network.max_messages", "network.max_packets", "plugins"),
@@ -33,7 +32,7 @@ _OTHER_THINGS = {
 }
 _NUMBER = re.compile(r"\s*(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)(.*)")
 _CHOOSE = (None, "auto", ["auto"], [None])
-_LETTERS = 40  # of a value in a warning
+_LETTERS = 40  # maximum length of a value in a warning
 
 
 class _OtherConfig(NamedTuple):
@@ -41,27 +40,26 @@ class _OtherConfig(NamedTuple):
 
     config: Config
     value: str
-    chooses: bool  # that value lets dimsweep choose one, which may be the very one that is set
+    chooses: bool  # with this value dimsweep chooses, possibly the value that is set
 
 
 def idle_keys(
     composed: ComposedConfig, program: Program, turned: Collection[str]
 ) -> dict[str, str]:
-    """Return the keys of ``turned`` that make no difference to the ``program`` of a configuration,
-    each with a warning that says why."""
-    if len(program.structure.nodes) > _LARGEST:
+    """Return warnings on the keys of ``turned`` that have no effect on the program, by key."""
+    if len(program.structure.nodes) > _MAX_OPERATORS:
         return {}
     config, found = composed.config, dict[str, str]()
     used = _used_fidelities(config)
     own = cache(partial(_own_input, config, program))
     for key in dict.fromkeys(turned):
-        if key.split(".")[0] not in Design.model_fields or key in _OTHER_THINGS:
+        if key.split(".")[0] not in Design.model_fields or key in _UNCHECKED:
             continue
         same = list[_OtherConfig]()
         for other in _other_configs(composed, key):
             lowered = [_lower(other.config, fidelity) for fidelity in used]
             if None in lowered:
-                continue  # that cannot be
+                continue  # an impossible configuration
             priced = not (_is_fabric(key) and _is_of_links(key, used))
             if not all(map(partial(_is_same, priced=priced), map(own, used), lowered)):
                 break
@@ -85,7 +83,7 @@ def _used_fidelities(config: Config) -> list[Fidelity]:
 
 
 def _own_input(config: Config, program: Program, fidelity: Fidelity) -> KernelInputs | None:
-    """Return the kernel's input of the configuration itself, whose program is this one."""
+    """Return the kernel's input for the configuration itself."""
     return (
         KernelInputs(program, fidelity) if fidelity == config.fidelity else _lower(config, fidelity)
     )
@@ -106,39 +104,41 @@ def _is_same(ours: KernelInputs | None, other: KernelInputs | None, *, priced: b
         return (
             ours is not None and other is not None and has_equal_inputs(ours, other, priced=priced)
         )
-    except DimsweepError:  # a network of which there is no such part to be down
+    except DimsweepError:  # the network lacks a part that is degraded
         return False
 
 
 def _is_of_links(key: str, used: Collection[Fidelity]) -> bool:
-    """Return whether a key describes the links where none is simulated."""
+    """Return whether a key describes links, and no used fidelity simulates links."""
     return key.split(".")[0] == "network" and {*used} == {Fidelity.PHASE}
 
 
 def _is_fabric(key: str) -> bool:
-    """Return whether a key describes links and switches: these have prices, though no time depends
-    on them where none is simulated."""
+    """Return whether a key describes links and switches, which have prices at any fidelity."""
     return key in ("network", *(f"network.{name}" for name in ("fabric", *GRAPHS)))
 
 
 def _other_configs(composed: ComposedConfig, key: str) -> Iterator[_OtherConfig]:
-    """Yield the configuration with other values of ``key``: those of the study's axis, or its
-    default, all choices and, of a number, twice and half as much."""
+    """Yield the configuration with other values of ``key``.
+
+    They are the values of the study's axis; without one, the default, all choices, and twice and
+    half of a number.
+    """
     config = composed.config
     if is_group(key):
         without = [word.text for word in composed.words if word.key != key]
         if len(without) < len(composed.overrides) and key not in config.grid:
             try:
                 other = compose(without, may_sweep=True)
-            except DimsweepError:  # other overrides are of the option
+            except DimsweepError:  # other overrides need the option
                 return
-            # Without the override the very same option may be chosen, which says nothing.
+            # Without the override the same option may be chosen, which proves nothing.
             if (option := other.choices.get(key)) != composed.choices.get(key):
                 yield _OtherConfig(other.config, f"{key}={option}", chooses=False)
         return
     try:
         config.value(key)
-    except DimsweepError:  # it stands for other keys, as the preset of a job does
+    except DimsweepError:  # a key that others replace, such as the preset of a job
         return
     seen: list[Any] = []
     for value in _other_values(config, key):
@@ -171,7 +171,7 @@ def _other_values(config: Config, key: str) -> Iterator[Any]:
 
 
 def _choices(config: Config, key: str) -> Iterator[str]:
-    """Return all values of a key that is one of a few names."""
+    """Yield the values of a key whose values are names."""
     part: Any = config
     *path, last = key.split(".")
     for name in path:
@@ -192,8 +192,10 @@ def _default(config: Config, key: str) -> Any:
 
 
 def _scale(value: Any, factor: float) -> Any:
-    """Return a number or a quantity, or each of a list, times ``factor``; the other truth value;
-    else None."""
+    """Return a number, a quantity or a list of them times ``factor``, or the negated truth value.
+
+    Return None for other values.
+    """
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
@@ -210,13 +212,13 @@ def _scale(value: Any, factor: float) -> Any:
 def _explain(
     config: Config, program: Program, key: str, value: str, used: Collection[Fidelity]
 ) -> str:
-    """Return why a key is idle, if known, or a value that changes nothing."""
+    """Return why a key has no effect, or a value with the same result."""
     group = key.split(".")[0]
     if group == "npu" and is_measured(program):
         return "every computation has a measured duration"
     if _is_of_links(key, used):
         return "fidelity=phase simulates no links" + _oversubscription(config, program, key)
-    return f"what is simulated is the same with {value}"
+    return f"{value} gives the same simulation"
 
 
 def _oversubscription(config: Config, program: Program, key: str) -> str:
@@ -227,7 +229,7 @@ def _oversubscription(config: Config, program: Program, key: str) -> str:
     fabrics = expand_per_dimension(config.network.fabric, len(dims), "fabric")
     return "".join(
         f"; between leaf switches {fabric.oversubscription:g}:1 oversubscription leaves dimension "
-        f"{name} 1/{fabric.oversubscription:g} of its bandwidth, which topology.bandwidth can say"
+        f"{name} 1/{fabric.oversubscription:g} of its bandwidth; reduce topology.bandwidth instead"
         for name, fabric in zip(dims, fabrics, strict=True)
         if isinstance(fabric, Clos) and fabric.oversubscription > 1
     )

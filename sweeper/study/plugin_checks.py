@@ -19,9 +19,9 @@ from dimsweep.sweeper.plugins import LoadedPlugin, find_plugin_error, loaded_plu
 _QUICK = ("block", "collective algorithm", "generator", "memory", "family of models")
 
 
-def find_fault(what: str, name: str, thing: Any) -> str | None:
+def find_fault(registry: str, name: str, thing: Any) -> str | None:
     """Return the fault of a registered thing, "" if it has none, None without a check."""
-    check = _checks().get(what)
+    check = _checks().get(registry)
     if check is None:
         return None
     try:
@@ -42,7 +42,7 @@ def plugin_warnings(config: Config) -> list[str]:
     texts = "".join(sorted(each.plugin.digest for each in plugins))
     return [
         f"{what} {name} of the plug-in {each.plugin.name} fails its self-check: {found}; "
-        f"dimsweep check-plugin {' '.join(config.plugins) or each.plugin.name} tells more"
+        f"see dimsweep check-plugin {' '.join(config.plugins) or each.plugin.name}"
         for each in plugins
         for what, name, thing in _quick_entries(each)
         if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", used)
@@ -96,15 +96,15 @@ def _checks() -> dict[str, Callable[[str, Any], None]]:
 
 
 def _check_generator(kind: str) -> None:
-    """Check the network that a configuration of the generator's kind alone makes."""
+    """Check the network that a generator builds from its defaults."""
     from dimsweep.engine.testing import check_generator
     from dimsweep.sweeper.config.network import Network
 
     try:
         made = Network.from_plain({"generator": {"kind": kind}}).generator
     except DimsweepError as error:
-        what = f"{error.where}: {error.problem}; what is checked is the network of its defaults"
-        raise DimsweepError(what) from error
+        problem = f"{error.where}: {error.problem}; the check builds the network from its defaults"
+        raise DimsweepError(problem, code=error.code) from error
     assert made is not None
     check_generator(made)
 
@@ -127,7 +127,7 @@ def _raise_findings(findings: Iterator[str]) -> None:
 
 
 def _sampler_faults(name: str, sampler: Any) -> Iterator[str]:
-    """Yield the faults of a sampler that proposes a dozen trials and gets their values, twice."""
+    """Yield the faults of a sampler in two searches of 12 trials with the same seed."""
     from dimsweep.sweeper.config.study import Parameter, Search
     from dimsweep.sweeper.objective import OBJECTIVES
     from dimsweep.sweeper.search.sampler import Task
@@ -141,7 +141,7 @@ def _sampler_faults(name: str, sampler: Any) -> Iterator[str]:
         while len(trials) < 12:
             asked = list(made.ask(4))
             if not 1 <= len(asked) <= 4:
-                yield f"asked for 4 trials it proposes {len(asked)}"
+                yield f"it proposes {len(asked)} trials instead of 1 to 4"
                 return
             made.tell(asked, [(float(i),) for i, _ in enumerate(asked)], [None] * len(asked))
             trials += asked
@@ -154,7 +154,7 @@ def _objective_faults(name: str, objective: Any) -> Iterator[str]:
     from dimsweep.sweeper.ledger.rows import row_schema
 
     if objective.name != name:
-        yield f"it is called {objective.name} and registered as {name}"
+        yield f"its name is {objective.name}, but it is registered as {name}"
     if objective.column not in row_schema(1, (), ()).names:
         yield f"rows have no column {objective.column!r}"
     if objective.loss(objective.loss(2.0)) != 2.0:

@@ -1,4 +1,4 @@
-"""Where a study's rows come from: the code, what it stands on, and the machine."""
+"""The provenance of a study's rows: the code, its dependencies, and the machine."""
 
 import os
 import platform
@@ -11,7 +11,7 @@ import dimsweep
 from dimsweep.sweeper.ledger.record import Provenance
 from dimsweep.sweeper.versions import package_version
 
-# What a row's numbers, or the choice of trials, may depend on.
+# Packages that may change a row's numbers, or the choice of trials.
 _PACKAGES = (
     "clarabel",
     "islpy",

@@ -1,4 +1,4 @@
-"""Which of several trials are the best ones: by the first objective, and on the front of two."""
+"""Ranking of trials: the best ones by the first objective, and the front of two objectives."""
 
 import math
 import re
@@ -21,15 +21,19 @@ _PAIR = re.compile(r"\b(?:Ring|FullyConnected)\(2\)")
 
 
 def merge_identical_blocks(coordinates: Mapping[str, str]) -> dict[str, str]:
-    """Return the coordinates of a design with one name for blocks that are physically identical:
-    one link joins the two NPUs of a ``Ring(2)`` and of a ``FullyConnected(2)``."""
+    """Return a design's coordinates with one name, ``Pair(2)``, for identical blocks.
+
+    One link joins the two NPUs of a ``Ring(2)``, and of a ``FullyConnected(2)``.
+    """
     return {key: _PAIR.sub("Pair(2)", value) for key, value in coordinates.items()}
 
 
 def find_best(rows: Any, objectives: Sequence[Objective]) -> int:
-    """Return the position of the row that stands for ``rows``, which must not be empty: the best,
-    the earliest of equal ones. Of two objectives: within 1% of the best in the first and best in
-    the second, since a last per cent may cost several times as much."""
+    """Return the position of the best of ``rows``, which must not be empty; ties go to the first.
+
+    With two objectives, it is the best in the second objective among the rows within 1 % of the
+    best in the first, since the last per cent may cost several times as much.
+    """
     order = find_front(rows, objectives)
     values = np.asarray(rows[objectives[0].column], dtype=float)[order]
     return int(order[np.flatnonzero(is_near(values, values[0]))[-1]])
@@ -41,8 +45,10 @@ def is_near(values: Any, best: float) -> Any:
 
 
 def rank_rows(rows: Any, objectives: Sequence[Objective]) -> Integers:
-    """Return positions of ``rows`` (a table by column) from best to worst: by the first objective,
-    the second, the trial."""
+    """Return positions of ``rows`` (a table by column) from best to worst.
+
+    Rows are compared by the first objective, then the second, then the trial.
+    """
     keys = [np.asarray(rows["trial"])]
     keys += [o.sign * np.asarray(rows[o.column], dtype=float) for o in reversed(objectives)]
     return np.asarray(np.lexsort(keys))
@@ -61,8 +67,7 @@ def find_front(rows: Any, objectives: Sequence[Objective]) -> Integers:
 
 
 def best_of_scenarios(rows: pa.Table, study: StudyRecord) -> pa.Table:
-    """Return the best row of each scenario, of the complete ``rows``, by cell: the rows that the
-    report names."""
+    """Return the best row of each scenario, by cell: the rows that the report names."""
     objectives, axes = study.objectives, study.scenarios
     rows = rows.filter(pc.invert(pc.is_in(rows["origin"], pa.array(EXTRA_ORIGINS))))
     for objective in objectives:

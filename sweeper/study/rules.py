@@ -1,6 +1,6 @@
-"""Design rules: what is odd about a design, told before it is simulated.
+"""Design rules: warnings on unusual designs, given before a simulation.
 
-A warning is one line of text.  It stops nothing; each says what to change.
+A warning is one line of text that names the key to change.  It stops nothing.
 """
 
 import math
@@ -41,11 +41,11 @@ from dimsweep.sweeper.places import find_file, find_option, list_groups
 def design_warnings(
     composed: ComposedConfig, program: Program, turned: Collection[str], *, searched: bool
 ) -> list[str]:
-    """Return the rules' warnings on a composed configuration, whose program is ``program``.
+    """Return the warnings of all rules on a configuration and its ``program``.
 
-    ``turned`` are the keys that the user varies or has set for this run; ``searched``: the
-    bandwidths of the config are not those that will be simulated. :func:`idle_keys`, which costs
-    more, is not among the rules.
+    ``turned`` are the keys that the user varies or sets for this run. If bandwidths are
+    ``searched``, the configuration's own are not simulated. :func:`idle_keys`, which costs more, is
+    separate.
     """
     config = composed.config
     found = axis_warnings(composed)
@@ -94,16 +94,15 @@ def merge_warnings(warnings: Iterable[list[str]]) -> list[str]:
     ]
 
 
-# Axes of a parallel plan that a map on the command line leaves as the preset has them.
-
-
 _KEY = "workload.parallel"
 
 
 def axis_warnings(composed: ComposedConfig) -> list[str]:
-    """Warn of a map of axes that was given as a whole, where the plan has others, or another
-    order. Hydra merges a map into the existing one, which overrides of single keys and files rely
-    on; but the order of axes has a meaning, and an unnamed axis takes ranks."""
+    """Warn of an override of all axes of a plan that leaves other axes, or their order, in place.
+
+    Hydra merges a map into the existing one, which overrides of single keys and files need. But
+    the order of axes has a meaning, and an axis that the override omits still takes ranks.
+    """
     given, axes = composed.given(_KEY), composed.config.workload.parallel
     if not isinstance(given, Mapping):
         return []
@@ -112,21 +111,18 @@ def axis_warnings(composed: ComposedConfig) -> list[str]:
         return []
     merged = f"{_KEY} is {_format_axes(axes)}: a map is merged into the preset's"
     if not kept:
-        return [f"{merged}, whose order of axes stays"]
+        return [f"{merged}, which keeps its order of axes"]
     drops = " ".join(f"'~{_KEY}.{axis}'" for axis in kept)
-    return [f"{merged}, which keeps its {' and '.join(kept)} unless you give {drops}, too"]
+    return [f"{merged}, which keeps {' and '.join(kept)} unless you add {drops}"]
 
 
 def _format_axes(axes: Mapping[str, Any]) -> str:
     return "{" + ", ".join(f"{axis}: {degree}" for axis, degree in axes.items()) + "}"
 
 
-# By how much a simulation of every message may give another time (see engine.rules.fidelity).
-
-
 _MATTERS = 0.01  # of the time
 _SHARES = "parts of dimensions whose NPUs share links"
-_WHAT = {
+_PLAN_KINDS = {
     PlanKind(stages=True, shares=True): f"messages between stages, on {_SHARES}",
     PlanKind(stages=True, shares=False): "messages between stages",
     PlanKind(stages=False, shares=True): f"groups on {_SHARES}",
@@ -134,27 +130,26 @@ _WHAT = {
 
 
 def fidelity_warnings(config: Config, program: Program, *, searched: bool) -> list[str]:
-    """Warn of the difference between phases and messages on plans of the program's kind, if it was
-    more than a percent and not every message is simulated anyway."""
+    """Warn if phases and messages differed by more than 1 % on random plans of the same kind.
+
+    There is no warning if every message is simulated anyway (see engine.rules.fidelity).
+    """
     kind = None if config.by_message or config.recheck.rungs else classify_plan(program)
     if kind is None or max(SEEN[kind].most, -SEEN[kind].least) < _MATTERS:
         return []
     seen = SEEN[kind]
     fix = "recheck.top=3" if searched else "fidelity=message"
     return [
-        f"{_WHAT[kind]}: on {seen.plans - seen.equal} of {seen.plans} random plans of this kind "
-        "and up to 32 NPUs the time message by message was another than by phases, "
-        f"{seen.least:+.1%} to {seen.most:+.1%}; {fix} simulates every message of this one"
+        f"{_PLAN_KINDS[kind]}: for {seen.plans - seen.equal} of {seen.plans} random plans of this "
+        "kind with up to 32 NPUs, the time with fidelity=message differed from that with phases by "
+        f"{seen.least:+.1%} to {seen.most:+.1%}; {fix} simulates every message of this plan"
     ]
-
-
-# Gradients that are exchanged in buckets which are too small for the network.
 
 
 def bucket_warnings(config: Config, program: Program) -> list[str]:
     """Warn if a bucket's hops last longer than its bytes, and there are several buckets."""
     workload = config.workload
-    if not isinstance(workload, Model) or workload.plan.zero == 3:  # which exchanges blocks
+    if not isinstance(workload, Model) or workload.plan.zero == 3:  # ZeRO 3 exchanges blocks
         return []
     found = find_latency_bound_exchange(program)
     if found is None:
@@ -163,22 +158,19 @@ def bucket_warnings(config: Config, program: Program) -> list[str]:
     one = units.format_bytes(found.n_bytes)
     enough = units.format_bytes(found.n_bytes * found.hops / found.bytes)
     return [
-        f"{found.group}: the hops of a bucket of {one} last {hops}, its bytes {of_bytes}; "
-        f"plan.bucket={enough} has as much of both (plan.stack={workload.plan.stack} sets it)"
+        f"{found.group}: a bucket of {one} spends {hops} on hops and {of_bytes} on bytes; "
+        f"plan.bucket={enough} balances them (plan.stack={workload.plan.stack} sets the bucket)"
     ]
-
-
-# Chunks, queues and latencies that make no difference to the time, and bandwidth for no byte.
 
 
 def idle_setting_warnings(
     config: Config, program: Program, turned: Collection[str], *, searched: bool
 ) -> list[str]:
-    """Warn of settings that change the run but no time, and of bandwidth that carries no bytes."""
+    """Warn of settings without an effect on times, and of bandwidth without traffic."""
     found = _collective_warnings(config, program) + _latency_warnings(config, program)
     instead = config.network.links_key
     found += [
-        f"{key} has no effect on times: network.{instead} says what the links are"
+        f"{key} has no effect on times: network.{instead} gives the links"
         for key in ("topology.bandwidth", "topology.latency")
         if instead and config.by_message and key in turned
     ]
@@ -193,7 +185,7 @@ def _collective_warnings(config: Config, program: Program) -> list[str]:
     collective, found = config.collective, []
     latency = program.latency.any() or program.structure.shape.endpoint_delay
     model = program.cluster.collectives
-    ours = model.library is None and model.timings is None  # those have chunks of their own
+    ours = model.library is None and model.timings is None  # a library chooses its chunks
     if ours and not crosses_dimensions(program) and maximum_lone_chunks(program) > 1 and latency:
         found.append(
             "collective.chunks only adds latency: no collective crosses two dimensions, so "
@@ -202,15 +194,18 @@ def _collective_warnings(config: Config, program: Program) -> list[str]:
     is_fifo = collective.queue is QueueOrder.FIFO
     if not is_fifo and not config.by_message and not queue_matters(program):
         found.append(
-            f"collective.queue={collective.queue} makes no difference to fifo at the "
-            "configuration's own bandwidths"
+            f"collective.queue={collective.queue} gives the same time as fifo at the "
+            "configuration's bandwidths"
         )
     return found
 
 
 def _latency_warnings(config: Config, program: Program) -> list[str]:
-    """Yield zero latencies, unless the asked model has them (profile=libra), or a collective
-    library or the links of a graph have latencies of their own."""
+    """Warn of zero latencies, unless the model has none or another part gives them.
+
+    LIBRA's model (profile=libra) has none. Collective libraries and links of a graph have their
+    own latencies.
+    """
     zero = np.flatnonzero(program.latency == 0)
     model = program.cluster.collectives
     by_links = config.by_message and program.communication.network.graph is not None
@@ -228,20 +223,19 @@ def _silent_dimension_warning(d: int, program: Program, *, searched: bool) -> st
     """Warn of a dimension without traffic, if its bandwidth is searched or paid for."""
     name = program.names.dims[d]
     if searched:
-        return f"no byte crosses dimension {name}: its bandwidth is searched for nothing"
+        return f"dimension {name} carries no traffic: the search for its bandwidth has no effect"
     if program.prices is None or not program.prices.per_bandwidth[d]:
         return ""
     cost = units.format_money(program.prices.per_bandwidth[d] * program.bandwidth[d])
-    return f"no byte crosses dimension {name}: its bandwidth costs {cost} for nothing"
-
-
-# Parts of machines that are unlike: one's network, another's chips, a third one's prices.
+    return f"dimension {name} carries no traffic, but its bandwidth costs {cost}"
 
 
 def machine_warnings(composed: ComposedConfig, *, priced: bool) -> list[str]:
-    """Warn if no machine has the network, the NPU and the prices of a configuration, by the
-    machines that each part's file names; a part that names none suits any. Prices count where the
-    network is ``priced``."""
+    """Warn if the network, the NPU and the prices belong to different machines.
+
+    The file of each part names its machines; a part without machines suits any. Prices count if the
+    network is ``priced``.
+    """
     config = composed.config
     machines = {
         "topology": config.topology.machines,
@@ -251,7 +245,7 @@ def machine_warnings(composed: ComposedConfig, *, priced: bool) -> list[str]:
     pairs = [("topology", "npu")]
     if priced:
         pairs.append(("topology", "cost"))
-    if priced and config.cost.npu_price:  # a price list of networks says nothing of an NPU
+    if priced and config.cost.npu_price:  # a price list of networks suits any NPU
         pairs.append(("npu", "cost"))
     apart = [pair for pair in pairs if _differ(*pair, machines)]
     wrong = [group for group in machines if any(group in pair for pair in apart)]
@@ -261,7 +255,7 @@ def machine_warnings(composed: ComposedConfig, *, priced: bool) -> list[str]:
         f"{group}={composed.choices.get(group)} of {' or '.join(machines[group])}"
         for group in wrong
     )
-    return [f"these parts are of different machines: {named}{_remedy(wrong, machines[wrong[0]])}"]
+    return [f"parts of different machines: {named}{_suggest_parts(wrong, machines[wrong[0]])}"]
 
 
 def _differ(one: str, other: str, machines: dict[str, tuple[str, ...]]) -> bool:
@@ -269,12 +263,12 @@ def _differ(one: str, other: str, machines: dict[str, tuple[str, ...]]) -> bool:
     return all(both) and not set(both[0]) & set(both[1])
 
 
-def _remedy(wrong: list[str], machines: Collection[str]) -> str:
-    """Return the keys that would match the parts, for the machine of the first one."""
+def _suggest_parts(wrong: list[str], machines: Collection[str]) -> str:
+    """Return the overrides that choose the parts of the first part's machine."""
     for name, parts in _walk_clusters():
         if set(machines) & set(_read_machines("topology", parts["topology"])):
             others = " ".join(f"{group}={parts[group]}" for group in wrong[1:])
-            return f"; cluster={name} sets all parts together, {others} these alone"
+            return f"; cluster={name} sets all parts together, {others} only these"
     return ""
 
 
@@ -289,12 +283,11 @@ def _read_machines(group: str, name: str) -> Collection[str]:
     return () if file is None else read_options(file).node.get("machines") or ()
 
 
-# Plans that fit a GPU's memory by so little that PyTorch's cache may not find room.
-
-
 def memory_warnings(config: Config, program: Program) -> list[str]:
-    """Warn if the cache may reserve more than a GPU has. This holds for training on GPUs whose
-    kernels were measured: others need not run PyTorch."""
+    """Warn if PyTorch's cache may reserve more memory than a GPU has.
+
+    This holds for training on GPUs whose kernels were measured: others need not run PyTorch.
+    """
     workload, npu, need = config.workload, config.npu, program.workload.footprint
     if not isinstance(workload, Model) or workload.plan.task != "training":
         return []
@@ -305,19 +298,16 @@ def memory_warnings(config: Config, program: Program) -> list[str]:
         return []
     total, reserved, has = map(units.format_bytes, (need.total, need.reserved, own))
     return [
-        f"memory: {total} of {has} are counted, but PyTorch's cache may reserve {reserved} for "
-        "them, which was 15 % idle in the mean of eight models; "
+        f"memory: the plan uses {total} of {has}, but PyTorch's cache may reserve {reserved} "
+        "(15 % of it was idle in the mean of eight models); "
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True keeps less idle, and a smaller "
         "workload.plan.micro_batch or workload.plan.recompute needs less; npu.headroom=0.15 "
         "refuses such plans"
     ]
 
 
-# A configuration of ns-3 in ``network.packets.file``: what of it, and beside it, has no effect.
-
-
 def ns3_file_warnings(composed: ComposedConfig) -> list[str]:
-    """Name the lines of the file that are not simulated, and the keys that it replaces."""
+    """Warn of lines of ``network.packets.file`` without an effect, and of the keys it replaces."""
     config = composed.config
     file = config.network.packets.file
     if file is None or config.fidelity is not Fidelity.PACKET:
@@ -325,14 +315,11 @@ def ns3_file_warnings(composed: ComposedConfig) -> list[str]:
     read = read_ns3_config(find_file(file))
     keys = {f"network.packets.{name}" for name in read.packets}
     warnings = [
-        f"{key} has no effect: {file} gives it" for key in composed.overridden if key in keys
+        f"{key} has no effect: {file} sets it" for key in composed.overridden if key in keys
     ]
     if read.ignored:
-        warnings.append(f"not simulated, of {file}: {'; '.join(read.ignored)}")
+        warnings.append(f"{file}: these lines are not simulated: {'; '.join(read.ignored)}")
     return warnings
-
-
-# A GPU of which nothing is known but its peak.
 
 
 def calibration_warnings(config: Config, program: Program) -> list[str]:
@@ -342,20 +329,16 @@ def calibration_warnings(config: Config, program: Program) -> list[str]:
     kinds = {"npu": config.npu}
     kinds |= {f"other_npus[{i}].npu": other.npu for i, other in enumerate(config.other_npus)}
     return [
-        f"{key}.flops is taken for what it reaches, so it computes at its peak: no calibration is "
-        f"known; {key}.kernels names a GPU that was measured, {key}.efficiency a share of the peak"
+        f"{key} computes at its peak, {key}.flops, since it has no calibration; give {key}.kernels "
+        f"(a measured GPU) or {key}.efficiency (a share of the peak)"
         for key, npu in kinds.items()
         if npu.efficiency == 1
         and not any((npu.kernels, npu.matmul_efficiency, npu.systolic, npu.measured))
     ]
 
 
-# Tiers, switches and whole parts that nothing prices.
-
-
 def price_warnings(composed: ComposedConfig, program: Program) -> list[str]:
-    """Warn if tiers of the topology, or parts of it, have no price, so that the network has none;
-    name the first of them."""
+    """Warn of tiers, switches or parts of the network without a price."""
     config, cluster = composed.config, program.cluster
     by_tier = bool(config.cost.tiers and config.topology.tiers)
     if config.cost.parts or (by_tier and (cluster.network.graph is not None or config.other_npus)):
@@ -369,53 +352,53 @@ def price_warnings(composed: ComposedConfig, program: Program) -> list[str]:
         return []
     cost, others = composed.choices.get("cost"), ", ".join(sorted(priced)) or "no tier"
     return [
-        f"topology.tiers: {', '.join(missing)} without a price in cost={cost}, so nothing is said "
-        f"about cost; it prices {others} (cost.tiers.{missing[0]}.link=... is a price)"
+        f"topology.tiers: cost={cost} does not price {', '.join(missing)}, so the cost is unknown; "
+        f"it prices {others} (add a price with cost.tiers.{missing[0]}.link=...)"
     ]
 
 
 def _missing_price_warning(composed: ComposedConfig, missing: Sequence[str]) -> list[str]:
-    """Return which part of a bill has no price, and how it gets one."""
     if not missing:
         return []
     more = f", and {len(missing) - 1} more (dimsweep bill shows all)" if len(missing) > 1 else ""
     cost = composed.choices.get("cost")
-    return [f"cost={cost}: {missing[0]}{more}; so nothing is said about cost"]
+    return [f"cost={cost}: {missing[0]}{more}; so the cost is unknown"]
 
 
 def _switch_price_warnings(composed: ComposedConfig, program: Program) -> list[str]:
-    """Return dimensions with switches in tiers that price links alone."""
+    """Warn of dimensions with switches in tiers that have prices of links only."""
     tiers, cost = composed.config.cost.tiers, composed.choices.get("cost")
     return [
-        f"cost.tiers.{dim.tier} has no price of a switch in cost={cost}, so those of dimension "
-        f"{name} cost nothing (cost.tiers.{dim.tier}.switch=... is a price)"
+        f"cost.tiers.{dim.tier} has no price of a switch in cost={cost}, so the switches of "
+        f"dimension {name} cost nothing (add a price with cost.tiers.{dim.tier}.switch=...)"
         for name, dim in zip(program.names.dims, program.cluster.topology.dims, strict=True)
         if "switch" in dim.block.parts and dim.size > 1 and tiers[dim.tier].switch is None
     ]
 
 
-# Dimensions that are not provisioned for one another (see engine.rules.balance).
-
-
-_ENOUGH = 1.1  # within ten per cent of just enough
-_HARDLY = 0.01  # of an iteration: what is worth no more is not told
+_ENOUGH = 1.1  # ratio that still counts as just enough
+_MIN_GAIN = 0.01  # of an iteration: smaller gains give no warning
 
 
 def provisioning_verdict(provision: float) -> str:
-    """Return a verdict on the outer dimension of a pair, from the multiple of just enough that it
-    has."""
+    """Return a verdict on the outer dimension of a pair.
+
+    ``provision`` is its bandwidth relative to just enough (see engine.rules.balance).
+    """
     if 1 / _ENOUGH <= provision <= _ENOUGH:
         return "just enough"
     return "over-provisioned" if provision > 1 else "under-provisioned"
 
 
 def provisioning_warnings(program: Program) -> list[str]:
-    """Warn, for each group, of the pair of dimensions that is furthest from just enough, if that
-    matters: an under-provisioned dimension whose bandwidth would shorten the iteration, or an
-    over-provisioned one that could have less at no loss. Under Themis, which gives it chunks of
-    its own, no dimension is over-provisioned."""
+    """Warn, for each group, of the pair of dimensions that is furthest from just enough.
+
+    A warning needs a gain: more bandwidth of an under-provisioned dimension shortens the iteration,
+    or an over-provisioned one could have less without a loss. Themis gives an over-provisioned
+    dimension more chunks, so that none counts as such.
+    """
     if program.communication.network.graph is not None:
-        return []  # its links are not as wide as the dimensions say
+        return []  # the graph gives the links' bandwidths
     worst: dict[str, Pair] = {}
     own_orders = program.structure.shape.order > 0
     for pair in list_crossed_pairs(program):
@@ -428,10 +411,10 @@ def provisioning_warnings(program: Program) -> list[str]:
     if not worst:
         return []
     pairs = list(worst.values())
-    told = zip(pairs, simulate_balanced_times(program, pairs).tolist(), strict=True)
+    ratios = simulate_balanced_times(program, pairs).tolist()
     return [
         _provisioning_message(pair, program, times)
-        for pair, times in told
+        for pair, times in zip(pairs, ratios, strict=True)
         if _is_worth_warning(pair, program, times)
     ]
 
@@ -442,8 +425,8 @@ def _distance(pair: Pair, program: Program) -> float:
 
 def _is_worth_warning(pair: Pair, program: Program, times: float) -> bool:
     if pair.provision(program.bandwidth) > 1:
-        return times < 1 + _HARDLY
-    return times < 1 - _HARDLY
+        return times < 1 + _MIN_GAIN
+    return times < 1 - _MIN_GAIN
 
 
 def _provisioning_message(pair: Pair, program: Program, times: float) -> str:
@@ -463,27 +446,29 @@ def _provisioning_message(pair: Pair, program: Program, times: float) -> str:
     )
 
 
-_WIDEST, _NARROWEST = 10e12, 0.1e9  # bytes/s of an NPU in a dimension that some product has
+_WIDEST, _NARROWEST = 10e12, 0.1e9  # bytes/s of an NPU in a dimension, in real products
 _LONGEST_HOP = 10**9  # ps
-_PORTS = (100, 200, 400, 800, 1600)  # Gb/s, by which ports of NICs are called
+_PORTS = (100, 200, 400, 800, 1600)  # Gb/s in the names of NICs
 _BINARY = re.compile(r"[KMGTP]i[Bb]")
 _DECIMAL = re.compile(r"[kMGTP][Bb]")
 _BITS = re.compile(r"\s*[\d.]+(\s*[kMGTP]i?|\s+)b\s*")
 
 
 def unit_warnings(config: Config, program: Program, *, searched: bool) -> list[str]:
-    """Warn of suspicious units of bandwidths, latencies and sizes; ``searched``: the topology's
-    bandwidths are not used."""
+    """Warn of suspicious units of bandwidths, latencies and sizes.
+
+    If bandwidths are ``searched``, the topology's own are not used.
+    """
     found = [] if searched else _bandwidth_warnings(config, program)
     found += _mixed_unit_warnings(config, searched=searched)
     for d, latency in enumerate(program.latency):
         if latency > _LONGEST_HOP:
             found.append(
-                f"topology.latency: {units.format_time(int(latency))} a hop in dimension "
-                f"{program.names.dims[d]}, which is longer than any network's"
+                f"topology.latency: {units.format_time(int(latency))} per hop in dimension "
+                f"{program.names.dims[d]}, more than in any network"
             )
     found += [
-        f"{key}: {value} is bits; bytes are written with a B"
+        f"{key}: {value} is in bits; bytes are written with a B"
         for key, value in walk_values(config.text["workload"], "workload")
         if isinstance(value, str) and _BITS.fullmatch(value)
     ]
@@ -493,21 +478,20 @@ def unit_warnings(config: Config, program: Program, *, searched: bool) -> list[s
 def _bandwidth_warnings(config: Config, program: Program) -> list[str]:
     found = []
     for d, value in enumerate(program.bandwidth.tolist()):
-        what = f"topology.bandwidth: {units.format_bandwidth(value)} per NPU in dimension "
-        what += program.names.dims[d]
+        start = f"topology.bandwidth: {units.format_bandwidth(value)} per NPU in dimension "
+        start += program.names.dims[d]
         if value > _WIDEST:
-            found.append(f"{what}, more than any product has")
+            found.append(f"{start}, more than any product has")
         elif value < _NARROWEST:
-            found.append(f"{what}, less than one Ethernet port of 1 Gb/s")
+            found.append(f"{start}, less than one Ethernet port of 1 Gb/s")
         elif _looks_like_bits(config, program, d):
             bits = f"{value / 1e9:g} Gb/s"
-            found.append(f"{what}: NICs are called by their bits; is it {bits}?")
+            found.append(f"{start}: NICs are rated in bits; did you mean {bits}?")
     return found
 
 
 def _looks_like_bits(config: Config, program: Program, d: int) -> bool:
-    """Return whether a dimension that is reached through NICs has as many bytes as a NIC
-    has bits."""
+    """Return whether a dimension with NICs has as many bytes/s as common NICs have bits/s."""
     given, dim = config.topology.bandwidth, program.cluster.topology.dims[d]
     tier = config.cost.tiers.get(dim.tier)
     if not isinstance(given, tuple) or tier is None or tier.nic is None:
@@ -516,7 +500,7 @@ def _looks_like_bits(config: Config, program: Program, d: int) -> bool:
 
 
 def _mixed_unit_warnings(config: Config, *, searched: bool) -> list[str]:
-    """Return bandwidths of one network written with 1000s and with 1024s."""
+    """Warn of bandwidths of one network in decimal and in binary units."""
     given = ["topology.bandwidth"]
     if searched:
         given = [f"space.bandwidth.{key}" for key in ("total", "max", "known", "constraints")]
@@ -531,20 +515,16 @@ def _mixed_unit_warnings(config: Config, *, searched: bool) -> list[str]:
     if not binary or not decimal:
         return []
     return [
-        f"{binary[0][0]}: {binary[0][1]} counts in 1024s, {decimal[0][1]} "
-        f"({decimal[0][0]}) in 1000s; 1 GiB/s is 7.4 % more than 1 GB/s"
+        f"{binary[0][0]}: {binary[0][1]} is a binary unit, {decimal[0][1]} "
+        f"({decimal[0][0]}) a decimal one; 1 GiB/s is 7.4 % more than 1 GB/s"
     ]
-
-
-# Switches of a fabric that nobody sells.
 
 
 _NEAR = 1.01
 
 
 def radix_warnings(config: Config, program: Program) -> list[str]:
-    """Warn of leaf switches with more ports than any switch of the catalogue has at their
-    bandwidth."""
+    """Warn of leaf switches with more ports than any switch of the catalogue as fast as they."""
     topology, dims = program.cluster.topology, program.names.dims
     found = []
     fabrics = expand_per_dimension(config.network.fabric, len(dims), "fabric")
@@ -564,12 +544,11 @@ def radix_warnings(config: Config, program: Program) -> list[str]:
     return found
 
 
-# Ways of a graph that nobody chose, and that all messages share.
-
-
 def routing_warnings(config: Config, program: Program) -> list[str]:
-    """Warn of a graph with several shortest ways between NPUs and no rule to choose: all messages
-    take the first one, and a switch's cables do not share them evenly."""
+    """Warn of a graph with equally short paths between NPUs and without a routing.
+
+    All messages take the first path, so that parallel cables do not share them evenly.
+    """
     network = program.communication.network
     graph = network.graph
     if graph is None or graph.sizes or network.routing is not None or not config.by_message:
@@ -577,29 +556,23 @@ def routing_warnings(config: Config, program: Program) -> list[str]:
     if not has_equal_paths(graph):
         return []
     return [
-        "network.routing=auto takes the first of ways that are as short, so that messages share "
+        "network.routing=auto takes the first of equally short paths, so that messages share "
         "links while others are free; network.routing=ecmp spreads them by a hash, as switches do, "
-        "and fidelity=flow or packet with network.routing=spray each over all of these ways"
+        "and network.routing=spray, with fidelity=flow or packet, spreads each over all paths"
     ]
 
 
-# Quantities that were perhaps meant in another unit.
-
-
-# Times under Themis that hang on ties (see engine.rules.fidelity).
-
-
-_HANGS_ON_TIES = 0.01  # of the time
+_TIE_EFFECT = 0.01  # of the time
 
 
 def tie_warnings(config: Config, program: Program) -> list[str]:
-    """Warn if the run takes another time where nothing ties."""
+    """Warn if the time under Themis depends on ties (see engine.rules.fidelity)."""
     found = None if config.by_message else measure_ties(program)
-    if found is None or max(found) / min(found) - 1 < _HANGS_ON_TIES:
+    if found is None or max(found) / min(found) - 1 < _TIE_EFFECT:
         return []
-    here, *others = map(units.format_time, found)
-    apart = " or ".join(dict.fromkeys(others))
+    own, *others = map(units.format_time, found)
+    untied = " or ".join(dict.fromkeys(others))
     return [
-        f"collective.order=themis ties at these bandwidths: {here}, and {apart} where they differ "
-        "in the ninth place; more collective.chunks hang on it less"
+        f"collective.order=themis ties at these bandwidths: the time is {own}, and {untied} if "
+        "they differ in the ninth digit; more collective.chunks reduce the effect"
     ]

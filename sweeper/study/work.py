@@ -1,4 +1,4 @@
-"""The work of an iteration: designs whose iterations do unlike work are not ranked by time."""
+"""The work of an iteration: designs with unequal work are not ranked by iteration time."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -14,22 +14,22 @@ from dimsweep.sweeper.ledger.record import CellRecord
 from dimsweep.sweeper.simulation.program import build_cluster
 
 # Axes whose ranks share the samples of one replica.
-_OF_ONE_REPLICA = ("tensor", "context", "pipeline")
-# Keys that change how many replicas there are, or what each of them takes at a time.
-_OF_SIZE = ("topology.shape", "nodes")
-_OF_BATCH = ("workload.parallel", "workload.plan.micro_batch", *_OF_SIZE)
-_OF_MODELS = (
-    "give workload.plan.batch in the place of micro_batches (then null), so that all train as "
-    "much; or search for what compares batches: objective=throughput"
+_REPLICA_AXES = ("tensor", "context", "pipeline")
+# Keys that change the number of replicas, or the batch of each.
+_SIZE_KEYS = ("topology.shape", "nodes")
+_BATCH_KEYS = ("workload.parallel", "workload.plan.micro_batch", *_SIZE_KEYS)
+_MODEL_HINT = (
+    "give workload.plan.batch instead of micro_batches (then null), so that all designs train "
+    "equal batches; or compare batches with objective=throughput"
 )
-_APART = "say of an axis that it is no decision: roles: {KEY: scenario}"
+_ROLE_HINT = "declare an axis a scenario: roles: {KEY: scenario}"
 
 
 def describe_work(workload: Workload, program: Program) -> str | None:
-    """Return the work of an iteration: "1,024 samples", or "32 replicas" of a workload of layers
-    and "512 ranks" of a trace, each of which trains a fixed number of samples.
+    """Return the work of an iteration, or None for a workload without computations.
 
-    Return None for a workload that computes nothing, such as one collective.
+    It is "1,024 samples" for a model, "32 replicas" for a workload of layers, and "512 ranks" for
+    a trace. Replicas and ranks train a fixed number of samples.
     """
     own = program.workload
     if own.amount is not None:
@@ -78,10 +78,11 @@ def check_work(
         if first != work:
             is_model = isinstance(workload, Model)
             raise DimsweepError(
-                f"{objective} is of an iteration, which is of {first} with {other}, "
-                f"and of {work} with {name}",
+                f"{objective} compares iterations, but an iteration has {first} with {other}, "
+                f"and {work} with {name}",
                 where="objective",
-                hint=f"{_OF_MODELS}; or {_APART}" if is_model else _APART,
+                hint=f"{_MODEL_HINT}; or {_ROLE_HINT}" if is_model else _ROLE_HINT,
+                code="mismatch",
             )
     _check_searched(config, objective)
 
@@ -92,16 +93,17 @@ def _check_searched(config: Config, objective: str) -> None:
     if isinstance(workload, Model) and workload.plan.batch is None:
         changing = list(config.space.parameters)
     elif isinstance(workload, Layered):
-        sizes = [key for key in config.space.parameters if key.startswith(_OF_SIZE)]
+        sizes = [key for key in config.space.parameters if key.startswith(_SIZE_KEYS)]
         changing = [key for key in sizes if len(_count_replicas(config, key)) > 1]
     else:
         return
     for key in changing:
-        if key.startswith(_OF_BATCH):
+        if key.startswith(_BATCH_KEYS):
             raise DimsweepError(
-                f"{objective} is of an iteration, and this key changes how many samples that has",
+                f"{objective} compares iterations, but this key changes their number of samples",
                 where=f"space.parameters.{key}",
-                hint=_OF_MODELS if isinstance(workload, Model) else "make it an axis of the grid",
+                hint=_MODEL_HINT if isinstance(workload, Model) else "make it an axis of the grid",
+                code="mismatch",
             )
 
 
@@ -118,5 +120,5 @@ def _count_replicas(config: Config, key: str) -> set[int]:
 
 
 def _n_replicas(groups: Mapping[str, Group], n_npus: int) -> int:
-    degrees = [groups[axis].n_members for axis in _OF_ONE_REPLICA if axis in groups]
+    degrees = [groups[axis].n_members for axis in _REPLICA_AXES if axis in groups]
     return n_npus // prod(degrees)

@@ -36,12 +36,12 @@ def parse_workload(value: Any) -> Workload:
         return value
     kind = value.get("kind") if isinstance(value, Mapping) else None
     if not isinstance(kind, str) or kind not in KINDS:
-        what = f"{kind!r} is no kind of workload" if kind else "a workload without a kind"
         raise DimsweepError(
-            what,
+            f"unknown kind of workload {kind!r}" if kind else "the workload has no kind",
             where="kind",
             hint="start its file with defaults: [kind/layers, _self_]; "
             + suggest_names(str(kind), KINDS),
+            code="unknown-name" if kind else "missing",
         )
     return KINDS[kind].from_plain(value)
 

@@ -42,10 +42,10 @@ from dimsweep.sweeper.part import (
 )
 from dimsweep.sweeper.places import find_file
 
-# Of GPT-3 175B in 8 interleaved stages, counted and weighed with 8 to 2,048 micro-batches: 24 to 26
-# nodes for each layer and micro-batch, and 300 to 320 bytes for each node while it is lowered.
+# Measured on GPT-3 175B in 8 interleaved stages with 8 to 2,048 micro-batches: 24 to 26 nodes for
+# each layer and micro-batch, and 300 to 320 bytes for each node while it is lowered.
 _NODES_PER_LAYER, _BYTES_PER_NODE = 25, 320
-MAX_NODES = 20_000_000  # nodes, of all pipeline stages together
+MAX_NODES = 20_000_000  # of all pipeline stages together
 
 
 def check_size(layers: int, micro_batches: int = 1) -> None:
@@ -56,7 +56,8 @@ def check_size(layers: int, micro_batches: int = 1) -> None:
     raise DimsweepError(
         f"the graph of {layers} layers and {micro_batches} micro-batches in turn would have about "
         f"{nodes:.2g} nodes and take {nodes * _BYTES_PER_NODE / 1e9:.2g} GB",
-        hint=f"at most {MAX_NODES:,} nodes are built: fewer layers, or a larger plan.micro_batch",
+        hint=f"{MAX_NODES:,} nodes are possible: give fewer layers, or a larger plan.micro_batch",
+        code="too-many",
     )
 
 
@@ -94,9 +95,10 @@ class Layered(Workload):
                 if part.communication and part.communication.group not in groups:
                     raise DimsweepError(
                         f"layer {layer.name!r} communicates over {part.communication.group!r}, "
-                        "which is no axis of the parallel plan",
+                        "which is not an axis of the parallel plan",
                         where="parallel",
                         hint=f"axes: {', '.join(groups) or 'none'}",
+                        code="unknown-name",
                     )
         graph = training_iteration(
             layers, self.loop, weight_gradients_first=self.weight_gradients_first
@@ -124,7 +126,8 @@ class Pass(Part):
         if self.duration is None:
             compute = Compute(self.flops or 0.0, self.bytes or 0.0)
         elif self.flops is not None or self.bytes is not None:
-            raise DimsweepError("give a duration, or flops and bytes, not both", where="duration")
+            problem = "give a duration, or flops and bytes, not both"
+            raise DimsweepError(problem, where="duration", code="conflict")
         else:
             compute = Compute(duration=self.duration)
         return engine.Pass(compute, self._communication(), self.load or 0.0)
@@ -136,7 +139,8 @@ class Pass(Part):
             absent = next(
                 name for name in ("collective", "group", "size") if getattr(self, name) is None
             )
-            raise DimsweepError("a collective needs its kind, its size and its group", where=absent)
+            problem = "a collective needs its kind, its size and its group"
+            raise DimsweepError(problem, where=absent, code="missing")
         return Communication(self.collective, self.size, self.group)
 
 
@@ -150,7 +154,7 @@ class Layer(Part):
     weight_grad: Pass = default(Pass)
 
     def passes(self) -> dict[str, Pass]:
-        """The three passes by name."""
+        """Return the three passes by name."""
         return {name: getattr(self, name) for name in PASSES}
 
 
@@ -175,7 +179,7 @@ class Layers(Layered):
             made = engine.Layer(layer.name, forward, input_grad, weight_grad)
             built += [made] * layer.repeat
         if not built:
-            raise DimsweepError("a workload without layers", where="layers")
+            raise DimsweepError("the workload has no layers", where="layers", code="missing")
         return built
 
 

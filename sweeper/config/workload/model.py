@@ -42,7 +42,7 @@ FAMILIES: Registry[type[Any]] = Registry(
     "family of models",
     {"transformer": Transformer, "convnet": ConvNet, "dlrm": Dlrm, "gnmt": Gnmt},
 )
-AUTO = "auto"  # no more is kept in remote memory than makes the rest fit
+AUTO = "auto"  # keep as little in remote memory as makes the rest fit
 _MODEL = VariantParser(FAMILIES, "family", "family of models")
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "int8", "fp8", "fp8_block", "mxfp8", "nvfp4"]
 
@@ -56,7 +56,7 @@ def _parse_offload(value: Any) -> Any:
 
 
 Offloading = Annotated[Any, ValueParser(_parse_offload, choices=(AUTO, *Offload))]
-# What a part of the configuration says in other words than the engine: bytes by precisions.
+# Settings of the engine in bytes, which the configuration gives as precisions.
 _BYTES = ("value", "gradient_value", "gathered_value", "dispatch_value", "narrow")
 
 
@@ -106,6 +106,7 @@ class Plan(
                 "give the batch of all replicas, or the micro-batches of each, not both",
                 where="batch",
                 hint="set the other one to null",
+                code="conflict",
             )
         if self.batch is not None:
             return self.batch
@@ -142,8 +143,8 @@ class Plan(
         del plain["batch"], plain["offload"]
         plain["micro_batch"] = self.micro_batch_on(mesh)
         plain |= {"value": value, "gradient_value": gradient, "narrow": precision.narrow}
-        for name, of in (("gathered_value", self.gathers), ("dispatch_value", self.dispatch)):
-            plain[name] = PRECISIONS[of].stored if of else None
+        for name, own in (("gathered_value", self.gathers), ("dispatch_value", self.dispatch)):
+            plain[name] = PRECISIONS[own].stored if own else None
         return ParallelPlan(self.batch_on(mesh), **plain)
 
 
@@ -233,7 +234,9 @@ class Model(Workload):
         return spilled
 
 
-def _scale_communication(whole: dimsweep.engine.Workload, scale: float) -> dimsweep.engine.Workload:
+def _scale_communication(
+    workload: dimsweep.engine.Workload, scale: float
+) -> dimsweep.engine.Workload:
     """Return the workload with the bytes of all communication times ``scale``."""
 
     def scaled(operator: dimsweep.engine.Operator) -> dimsweep.engine.Operator:
@@ -243,5 +246,5 @@ def _scale_communication(whole: dimsweep.engine.Workload, scale: float) -> dimsw
         return replace(operator, work=replace(work, n_bytes=work.n_bytes * scale))
 
     if scale == 1:
-        return whole
-    return replace(whole, graphs=tuple(tuple(map(scaled, graph)) for graph in whole.graphs))
+        return workload
+    return replace(workload, graphs=tuple(tuple(map(scaled, graph)) for graph in workload.graphs))

@@ -57,9 +57,10 @@ class Flows(Workload):
     ) -> Program:
         if fidelity not in _FIDELITIES:
             raise DimsweepError(
-                f"flows share links, and fidelity={fidelity} sends one message after another",
+                f"flows share links, but fidelity={fidelity} sends one message after another",
                 where="fidelity",
-                hint="fidelity=flow or packet",
+                hint="choose fidelity=flow or packet",
+                code="unsupported",
             )
         return super().program(cluster, fidelity=fidelity, fold=fold, network=network)
 
@@ -68,8 +69,9 @@ def _map_hosts(listed: FlowList, cluster: Cluster) -> tuple[ListedFlow, ...]:
     """Return the flows with hosts as ranks; files of ns-3 number the nodes instead."""
     n, graph = cluster.topology.n_npus, cluster.network.graph
     if listed.n_hosts not in (None, n):
-        what = f"the flows are of {listed.n_hosts:,} hosts, the topology has {n:,} NPUs"
-        raise DimsweepError(what, hint=f"topology.shape='Switch({listed.n_hosts})'")
+        problem = f"the flows are between {listed.n_hosts:,} hosts; the topology has {n:,} NPUs"
+        hint = f"topology.shape='Switch({listed.n_hosts})'"
+        raise DimsweepError(problem, hint=hint, code="mismatch")
     hosts = graph.hosts if graph is not None and listed.is_by_node else ()
     if not hosts:
         return listed.flows
@@ -77,8 +79,9 @@ def _map_hosts(listed: FlowList, cluster: Cluster) -> tuple[ListedFlow, ...]:
     rank = {hosts[npu]: i for i, npu in enumerate(ranks)}
     for flow in listed.flows:
         if strange := sorted({flow.source, flow.target} - rank.keys()):
-            what = f"node {strange[0]} is not a host of network.file that has a rank"
-            raise DimsweepError(what, where=flow.where, hint="flows are between hosts")
+            problem = f"node {strange[0]} is not a host of network.file with a rank"
+            hint = "flows are between hosts"
+            raise DimsweepError(problem, where=flow.where, hint=hint, code="mismatch")
     return tuple(
         flow._replace(source=rank[flow.source], target=rank[flow.target]) for flow in listed.flows
     )

@@ -48,7 +48,8 @@ def _check_axes(parallel: Any, axes: Collection[str] = AXES) -> Any:
         for axis in parallel:
             if axis not in axes:
                 hint = suggest_names(str(axis), axes)
-                raise DimsweepError(f"{axis!r} is no axis of a plan", where=str(axis), hint=hint)
+                problem = f"unknown axis {axis!r}"
+                raise DimsweepError(problem, where=str(axis), hint=hint, code="unknown-key")
     return parallel
 
 
@@ -59,8 +60,8 @@ ModelParallel = Annotated[Parallel, BeforeValidator(_check_axes)]
 @preserve_errors
 def _check_name(name: str) -> str:
     if not name.strip():
-        hint = "a text with a letter in it, by which reports call the workload"
-        raise DimsweepError(f"{name!r} is no name", hint=hint)
+        hint = "give a text with a letter in it; reports show it"
+        raise DimsweepError(f"{name!r} is not a name", hint=hint, code="missing")
     return name
 
 

@@ -12,7 +12,7 @@ from dimsweep.engine.workload.models import Transformer
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload.model import Model
 from dimsweep.sweeper.space.space import Parameter, Range, Space
-from dimsweep.sweeper.study.kept import BANDWIDTHS
+from dimsweep.sweeper.study.restore import BANDWIDTHS
 
 Changes = Mapping[str, Any]
 _ETHERNET = (50, 100, 200, 400, 800, 1600, 3200)  # Gb/s that links are called by

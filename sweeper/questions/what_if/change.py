@@ -12,7 +12,7 @@ from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.overrides import is_group
 from dimsweep.sweeper.config.schema import Config, Design
 from dimsweep.sweeper.part import naming_key
-from dimsweep.sweeper.study.kept import BANDWIDTHS, format_decimal
+from dimsweep.sweeper.study.restore import BANDWIDTHS, format_decimal
 
 _FACTOR = re.compile(r"x\s*(\d+(?:\.\d+)?(?:/\d+)?)")
 _QUANTITY = re.compile(r"([+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)(\s*[^\W\d_].*)")

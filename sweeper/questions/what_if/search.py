@@ -18,7 +18,7 @@ from dimsweep.sweeper.questions.what_if.change import NoChangeError, check_keys,
 from dimsweep.sweeper.run.loop import AnswerQuestion, Question, Results, Search, SweepDriver, Work
 from dimsweep.sweeper.space.trials import MARK, Setting, Trial, Trials
 from dimsweep.sweeper.study.cell import CellPlan
-from dimsweep.sweeper.study.kept import BANDWIDTHS, apply_trial, load_trials, parse_split
+from dimsweep.sweeper.study.restore import BANDWIDTHS, apply_trial, load_trials, parse_split
 
 _MAX_SCENARIOS = 8  # scenarios whose best designs are changed if the study names no changes
 

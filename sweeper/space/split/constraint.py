@@ -15,26 +15,31 @@ from dimsweep.sweeper.space.split.grid import Floats, Row
 
 
 def format_bandwidth(bandwidth: float) -> str:
+    """Format a bandwidth (bytes/s), also of NumPy's types."""
     return units.format_bandwidth(float(bandwidth))
 
 
 def format_difference(right: float, wrong: float) -> str:
+    """Format the ``right`` bandwidth with its distance from the ``wrong`` one."""
     return f"{format_bandwidth(right)} ({format_bandwidth(abs(right - wrong))} apart)"
 
 
 @dataclass(frozen=True)
 class LinearExpression:
-    """coefficients . b + constant, in bytes/s."""
+    """A linear expression in the bandwidths b: coefficients . b + constant, in bytes/s."""
 
     coefficients: tuple[Fraction, ...]
     constant: Fraction
 
-    def at(self, bandwidth: Floats) -> float:
+    def evaluate(self, bandwidth: Floats) -> float:
+        """Return the value at the bandwidths (D,)."""
         return float(np.array(self.coefficients, dtype=float) @ bandwidth) + float(self.constant)
 
 
 @dataclass(frozen=True)
 class Constraint:
+    """A linear constraint on a split: left side, relation, right side."""
+
     text: str
     left: LinearExpression
     relation: str
@@ -48,8 +53,7 @@ class Constraint:
         )
 
     def row(self, step: float) -> Row:
-        """Return the constraint as ``coefficients . n <= limit`` (or ==) for bandwidths of n
-        steps."""
+        """Return the constraint in steps n: ``coefficients . n <= limit`` (or ==)."""
         excess = self.excess()
         sign = -1 if self.relation == ">=" else 1
         numbers = [sign * c for c in (*excess.coefficients, -excess.constant / Fraction(step))]
@@ -58,13 +62,15 @@ class Constraint:
         return tuple(coefficients), limit
 
     def check(self, bandwidth: Floats, tolerance: float, where: str) -> None:
-        left, right = self.left.at(bandwidth), self.right.at(bandwidth)
+        """Raise :class:`DimsweepError` at ``where`` if the bandwidths (D,) break it."""
+        left, right = self.left.evaluate(bandwidth), self.right.evaluate(bandwidth)
         broken = {"<=": left - right, ">=": right - left, "==": abs(left - right)}[self.relation]
         if broken > tolerance * max(1.0, *(abs(float(c)) for c in self.excess().coefficients)):
             raise DimsweepError(
                 f"{self.text!r} does not hold: its left side is {format_bandwidth(left)}",
                 where=where,
                 hint=f"its right side is {format_difference(right, left)}",
+                code="infeasible",
             )
 
 
@@ -80,17 +86,20 @@ _FORM = "write sums of terms such as 2*b0 and 200 GB/s on both sides of one <=, 
 
 
 def parse_constraint(text: str, index: int, n_dims: int) -> Constraint:
+    """Parse a constraint; raises :class:`DimsweepError` at ``constraints[index]``."""
     try:
         parts = re.split(r"(<=|>=|==)", text)
         if len(parts) != 3:
             n = len(parts) // 2
-            raise DimsweepError(f"{text!r} has {n or 'no'} relation{'s' if n else ''}", hint=_FORM)
+            problem = f"{text!r} has {n or 'no'} relation{'s' if n else ''}"
+            raise DimsweepError(problem, hint=_FORM, code="bad-syntax")
         left, relation, right = parts
         constraint = Constraint(
             text, _parse_side(left, text, n_dims), relation, _parse_side(right, text, n_dims)
         )
         if not any(constraint.excess().coefficients):
-            raise DimsweepError(f"{text!r} says nothing of any dimension", hint=_FORM)
+            problem = f"{text!r} constrains no dimension"
+            raise DimsweepError(problem, hint=_FORM, code="bad-syntax")
         return constraint
     except DimsweepError as error:
         raise error.with_prefix(f"constraints[{index}]") from error
@@ -111,8 +120,9 @@ def _parse_side(side: str, text: str, n_dims: int) -> LinearExpression:
             coefficients[int(term["dimension"])] += sign * Fraction(term["factor"] or 1)
         else:
             raise DimsweepError(
-                f"{text!r} names b{term['dimension']}, but there are {n_dims} dimensions",
+                f"{text!r} names b{term['dimension']}, but the network has {n_dims} dimensions",
                 hint=f"they are b0 to b{n_dims - 1}",
+                code="unknown-name",
             )
     return LinearExpression(tuple(coefficients), constant)
 
@@ -123,7 +133,8 @@ def _parse_constant(number: str, unit: str | None, text: str) -> Fraction:
     if unit is None:
         raise DimsweepError(
             f"{text!r}: {number} needs a unit",
-            hint=f"it is a bandwidth; write {number} GB/s, for instance",
+            hint=f"write a bandwidth, such as {number} GB/s",
+            code="wrong-type",
         )
     try:
         return Fraction(units.parse(f"{number} {unit}", units.BANDWIDTH, zero=True))
@@ -134,14 +145,16 @@ def _parse_constant(number: str, unit: str | None, text: str) -> Fraction:
 def _term_error(rest: str, text: str) -> DimsweepError:
     if re.search(r"b\d+\s*[*/]\s*b\d+", rest):
         return DimsweepError(
-            f"{text!r} is not linear: it multiplies or divides two bandwidths", hint=_FORM
+            f"{text!r} is not linear: it multiplies or divides two bandwidths",
+            hint=_FORM,
+            code="unsupported",
         )
-    return DimsweepError(f"{text!r}: cannot read {rest!r}", hint=_FORM)
+    return DimsweepError(f"{text!r}: cannot read {rest!r}", hint=_FORM, code="bad-syntax")
 
 
 format_usd = units.format_money
 
-_UNITS = 2**44  # of the limit, in which prices are rounded up
+_UNITS = 2**44  # units of the limit, to which prices are rounded up
 _NOISE = 1e-9
 
 
@@ -167,23 +180,25 @@ class Spending:
         return f"cost <= {format_usd(self.limit)}", self.prices / mean, "<=", self.limit / mean
 
     def check_minima(self, low: Floats, step: float) -> None:
-        """Raise unless it buys the minima (D,), according to :meth:`row`."""
+        """Raise :class:`DimsweepError` if the minima (D,) break the limit (see :meth:`row`)."""
         row, most = self.row(step)
         if float(np.dot(row, low / step)) > most:
             raise DimsweepError(
                 f"the minima cost {format_usd(float(self.prices @ low))}; "
                 f"{format_usd(self.limit)} are available for bandwidth",
                 where="cost",
+                code="infeasible",
             )
 
     def check(self, bandwidth: Floats) -> None:
-        """Raise for a ``bandwidth`` (D,) that costs more than the limit."""
+        """Raise :class:`DimsweepError` for a ``bandwidth`` (D,) that costs more than the limit."""
         cost = float(self.prices @ np.asarray(bandwidth))
         if cost > self.limit * (1 + _NOISE):
             raise DimsweepError(
                 f"the bandwidths cost {format_usd(cost)}",
                 where="cost",
-                hint=f"there are {format_usd(self.limit)} for bandwidth",
+                hint=f"{format_usd(self.limit)} are available for bandwidth",
+                code="infeasible",
             )
 
 
@@ -204,16 +219,18 @@ class BudgetedSpace(ABC):
 
     @abstractmethod
     def linear(self) -> LinearSpace:
-        """Return the linear rules that every split obeys; some of their points are no splits."""
+        """Return the linear rules that every split obeys; not all of their points are splits."""
 
     @property
     def has_budget(self) -> bool:
-        """Whether there is a total or a sum of money."""
+        """True if there is a total or a sum of money."""
         return self._total is not None or self._spending is not None
 
-    def along(self, direction: Floats) -> Floats:
-        """Return the split (D,) nearest to that multiple of ``direction`` (D,) which uses up the
-        total, or the money. Raises ValueError without either."""
+    def split_along(self, direction: Floats) -> Floats:
+        """Return the split (D,) proportional to ``direction`` (D,) that uses up the budget.
+
+        It is the nearest split to that multiple. Raises ValueError without a budget.
+        """
         if self._spending is not None:
             scale = self._spending.limit / float(self._spending.prices @ direction)
         elif self._total is not None:
@@ -231,7 +248,7 @@ class BudgetedSpace(ABC):
             raise ValueError("unit points outside [0, 1]")
         return u
 
-    def _in_text(self) -> Iterator[Rule]:
+    def _constraint_rules(self) -> Iterator[Rule]:
         for constraint in self._constraints:
             excess = constraint.excess()
             row = np.array(excess.coefficients, dtype=float)

@@ -13,12 +13,6 @@ import islpy as isl
 import numpy as np
 import numpy.typing as npt
 
-# What a dimension of a polytope's integer points may be, for many points at once.
-#
-# isl answers for one point at a time. Where its answer is an interval between linear expressions,
-# these are taken from it once, and NumPy does the rest.
-
-
 Integers = npt.NDArray[np.int64]
 
 _IS_SET = isl.dim_type.set
@@ -27,16 +21,22 @@ _LARGEST = 2**62  # of what int64 holds
 
 @dataclass(frozen=True)
 class Bounds:
-    """An interval: rule . (1, given...) // divisor, of which the greatest (``lower``, negated)
-    and the least (``upper``) count."""
+    """An interval of integers whose ends are the largest and smallest of linear expressions.
+
+    isl evaluates one point at a time; from these expressions, NumPy evaluates many. An expression
+    is rule . (1, given...) // divisor; those of the lower end are negated.
+    """
 
     lower: list[tuple[Integers, int]]
     upper: list[tuple[Integers, int]]
 
     @classmethod
     def from_points(cls, points: isl.Set, d: int, largest: Sequence[int]) -> Self | None:
-        """Return the bounds on dimension ``d`` of ``points`` given all others, none of which is
-        beyond ``largest``; None where the members are not all integers of an interval."""
+        """Return the bounds on dimension ``d`` of ``points``, given all other dimensions.
+
+        ``largest`` has the largest absolute values of all dimensions. Return None if the values are
+        not all integers of an interval.
+        """
         parts = points.coalesce().get_basic_sets()
         if len(parts) != 1 or parts[0].dim(isl.dim_type.div):
             return None
@@ -58,12 +58,12 @@ class Bounds:
                 upper.append((row if own < 0 else -row, abs(own)))
         return cls(lower, upper)
 
-    def least(self, given: Integers) -> Integers:
+    def minimum_values(self, given: Integers) -> Integers:
         """Return the least values (P,) where the other dimensions are ``given`` (P, D - 1)."""
         rows = [-(_value(rule, given) // divisor) for rule, divisor in self.lower]
         return np.asarray(np.max(rows, axis=0))
 
-    def most(self, given: Integers) -> Integers:
+    def maximum_values(self, given: Integers) -> Integers:
         """Return the greatest values (P,)."""
         rows = [_value(rule, given) // divisor for rule, divisor in self.upper]
         return np.asarray(np.min(rows, axis=0))
@@ -88,7 +88,7 @@ class EmptyError(Exception):
 
 
 class Values:
-    """A finite, nonempty set of integers."""
+    """A finite, non-empty set of integers."""
 
     def __init__(self, members: isl.Set) -> None:
         self._members = members
@@ -97,41 +97,41 @@ class Values:
         """Return the least and the greatest member."""
         return self._members.dim_min_val(0).to_python(), self._members.dim_max_val(0).to_python()
 
-    def last(self, limit: int) -> float:
+    def last_up_to(self, limit: int) -> float:
         """Return the greatest member up to ``limit``, or minus infinity."""
-        some = self._members.upper_bound_val(_SET, 0, isl.Val(limit))
-        return -math.inf if some.is_empty() else some.dim_max_val(0).to_python()
+        kept = self._members.upper_bound_val(_SET, 0, isl.Val(limit))
+        return -math.inf if kept.is_empty() else kept.dim_max_val(0).to_python()
 
-    def first(self, limit: int) -> float:
+    def first_from(self, limit: int) -> float:
         """Return the least member from ``limit`` on, or infinity."""
-        some = self._members.lower_bound_val(_SET, 0, isl.Val(limit))
-        return math.inf if some.is_empty() else some.dim_min_val(0).to_python()
+        kept = self._members.lower_bound_val(_SET, 0, isl.Val(limit))
+        return math.inf if kept.is_empty() else kept.dim_min_val(0).to_python()
 
-    def upward(self) -> Iterator[int]:
+    def iterate_upward(self) -> Iterator[int]:
         """Yield all members, the least first."""
         value, last = self.ends()
         while value <= last:
             yield value
-            value = self.first(value + 1)  # type: ignore[assignment]  # infinity ends it
+            value = self.first_from(value + 1)  # type: ignore[assignment]  # infinity ends it
 
-    def outward(self, centre: float) -> Iterator[int]:
+    def iterate_outward(self, centre: float) -> Iterator[int]:
         """Yield all members, the nearest to ``centre`` first."""
-        low, high = self.last(math.floor(centre)), self.first(math.floor(centre) + 1)
+        low, high = self.last_up_to(math.floor(centre)), self.first_from(math.floor(centre) + 1)
         while math.isfinite(low) or math.isfinite(high):
             if centre - low <= high - centre:
                 yield int(low)
-                low = self.last(int(low) - 1)
+                low = self.last_up_to(int(low) - 1)
             else:
                 yield int(high)
-                high = self.first(int(high) + 1)
+                high = self.first_from(int(high) + 1)
 
 
 class IntegerGrid:
     """The integer points x (D,) that obey ``equalities`` and ``rows``.  Raises EmptyError.
 
-    ``free`` are the dimensions that are not determined by those before them.  ``sharers`` gives,
-    for each free dimension, how many free ones from it on (itself included) enter a dimension, or
-    the ``budget``, that it enters too: a row, of coefficients above zero, like the others.
+    ``free`` lists the dimensions that earlier ones do not determine.  ``sharers`` counts, for each
+    free dimension, the free dimensions from it on (itself included) that affect a common dimension,
+    or the ``budget``: another row, with coefficients above zero.
     """
 
     def __init__(
@@ -149,50 +149,57 @@ class IntegerGrid:
 
     @property
     def is_convex(self) -> bool:
-        """Whether each dimension takes all integers of an interval, whatever the earlier ones."""
+        """True if each dimension takes all integers of an interval, whatever the earlier ones."""
         return None not in self._bounds
 
     def ends(self, earlier: Integers) -> tuple[Integers, Integers]:
-        """Return the least and greatest values (P,) of the next free dimension, given the
-        ``earlier`` ones (P, i); only if the grid :attr:`is_convex`."""
+        """Return the least and greatest values (P,) of the next free dimension of a convex grid.
+
+        ``earlier`` (P, i) has the values of the free dimensions before it.
+        """
         bounds = self._bounds[self.free[earlier.shape[1]]]
         assert bounds is not None
-        return bounds.least(earlier), bounds.most(earlier)
+        return bounds.minimum_values(earlier), bounds.maximum_values(earlier)
 
     def points(self, values: Integers) -> Integers:
-        """Return the points (P, D) whose free dimensions have ``values`` (P, F); only if the grid
-        :attr:`is_convex`."""
+        """Return the points (P, D) of a convex grid with ``values`` (P, F) of free dimensions."""
         found = np.empty((len(values), len(self._bounds)), dtype=np.int64)
         found[:, self.free] = values
         for d, bounds in enumerate(self._bounds):
             if d not in self.free:
                 assert bounds is not None
-                found[:, d] = bounds.least(values)
+                found[:, d] = bounds.minimum_values(values)
         return found
 
-    def all(self) -> Iterator[Integers]:
+    def iterate_points(self) -> Iterator[Integers]:
         """Yield every point (P, D), some at a time, in ascending order of the free dimensions."""
-        yield from self._all_from(np.empty((1, 0), dtype=np.int64))
+        yield from self._iterate_from(np.empty((1, 0), dtype=np.int64))
 
-    def _all_from(self, earlier: Integers) -> Iterator[Integers]:
-        """Yield the points whose first free dimensions have the values (P, i), depth first, so
-        that only some thousand are in memory."""
+    def _iterate_from(self, earlier: Integers) -> Iterator[Integers]:
+        """Yield the points whose first free dimensions have the values (P, i), depth first.
+
+        A few thousand points are in memory at a time.
+        """
         if earlier.shape[1] == len(self.free):
             if self.is_convex:
                 yield self.points(earlier)
             else:
                 yield np.array([self.point(row) for row in earlier.tolist()], dtype=np.int64)
             return
-        for some, counts in self._counted(earlier):
-            rows, values = np.repeat(some, counts, axis=0), self._next(some, counts)
-            yield from self._all_from(np.column_stack([rows, values]))
+        for rows, counts in self._count_values(earlier):
+            values = self._next_values(rows, counts)
+            yield from self._iterate_from(
+                np.column_stack([np.repeat(rows, counts, axis=0), values])
+            )
 
-    def _counted(self, earlier: Integers) -> Iterator[tuple[Integers, Integers]]:
-        """Yield stretches of ``earlier`` (P, i), and the number of values of the next free
-        dimension after each of them."""
+    def _count_values(self, earlier: Integers) -> Iterator[tuple[Integers, Integers]]:
+        """Yield slices of ``earlier`` (P, i), with each row's number of values of the next one."""
         if not self.is_convex:
             for row in earlier:
-                yield row[None], np.array([sum(1 for _ in self.values(row.tolist()).upward())])
+                yield (
+                    row[None],
+                    np.array([sum(1 for _ in self.values(row.tolist()).iterate_upward())]),
+                )
             return
         low, high = self.ends(earlier)
         counts, start = high - low + 1, 0
@@ -203,10 +210,12 @@ class IntegerGrid:
             yield earlier[start:stop], counts[start:stop]
             start = stop
 
-    def _next(self, earlier: Integers, counts: Integers) -> Integers:
+    def _next_values(self, earlier: Integers, counts: Integers) -> Integers:
         """Return the values of the next free dimension, after each of ``earlier`` (P, i)."""
         if not self.is_convex:
-            return np.array([v for row in earlier.tolist() for v in self.values(row).upward()])
+            return np.array(
+                [v for row in earlier.tolist() for v in self.values(row).iterate_upward()]
+            )
         before = np.repeat(np.cumsum(counts) - counts, counts)
         return np.repeat(self.ends(earlier)[0], counts) + np.arange(len(before)) - before
 
@@ -225,10 +234,12 @@ class IntegerGrid:
         return _coordinates(found.sample_point())
 
     def nearest(self, wish: Floats) -> Point:
-        """Return the point x (D,) nearest to ``wish`` (D,), a real point that is projected onto
-        the rules first if it breaks some."""
+        """Return the point x (D,) nearest to the real point ``wish`` (D,).
+
+        A wish that breaks rules is first projected onto them.
+        """
         rounded = tuple(np.rint(wish).astype(int).tolist())
-        if np.abs(wish - rounded).max() < _NOISE and self._has(rounded):
+        if np.abs(wish - rounded).max() < _NOISE and self._contains(rounded):
             return rounded
         centre = _project(wish, self._rows)
         best, least, n_tried = Point(), math.inf, 0
@@ -243,7 +254,7 @@ class IntegerGrid:
                     best, least = x, square
                 return
             near = float(centre[self.free[len(values)]])
-            for value in self.values(values).outward(near):
+            for value in self.values(values).iterate_outward(near):
                 further = square + (value - near) ** 2
                 if further >= least or n_tried > _MOST_TRIED:
                     return
@@ -254,8 +265,7 @@ class IntegerGrid:
         return best
 
     def _all_bounds(self) -> list[Bounds | None]:
-        """Return the bounds of each free dimension, given the free ones before it, and of the
-        others, given all."""
+        """Return the bounds of free dimensions, given earlier ones, and of others, given all."""
         n_dims = self._points.dim(_SET)
         largest = [
             max(
@@ -272,7 +282,7 @@ class IntegerGrid:
             found.append(Bounds.from_points(shadow, kept.index(d), [largest[k] for k in kept]))
         return found
 
-    def _has(self, x: Point) -> bool:
+    def _contains(self, x: Point) -> bool:
         return all(_dot(row, x) <= limit for row, limit in self._rows)
 
 
@@ -306,7 +316,7 @@ def _sum(coefficients: Sequence[int]) -> str:
 
 
 def _project_points(points: isl.Set, kept: Sequence[int]) -> isl.Set:
-    """Return the projection of points onto some of their dimensions."""
+    """Return the projection of points onto the dimensions ``kept``."""
     for d in reversed(range(points.dim(_SET))):
         if d not in kept:
             points = points.project_out(_SET, d, 1)
@@ -314,8 +324,7 @@ def _project_points(points: isl.Set, kept: Sequence[int]) -> isl.Set:
 
 
 def _affine_hull(points: isl.Set) -> tuple[list[Row], list[int]]:
-    """Return the equalities that hold at all points, with a limit of zero, and the dimensions that
-    they leave free when the earlier ones are given."""
+    """Return the equalities of all points (limits of 0), and the dimensions they leave free."""
     n_dims = points.dim(_SET)
     equal: list[list[Row]] = [[]]
     for n in range(1, n_dims + 1):
@@ -330,8 +339,7 @@ def _coefficients(rule: isl.Constraint, n_dims: int) -> tuple[int, ...]:
 
 
 def _sharers(hull: Sequence[Row], free: Sequence[int], budget: Row | None) -> list[int]:
-    """Return the sharers of :class:`IntegerGrid`; ``hull`` derives the other dimensions from
-    ``free``."""
+    """Return ``sharers`` of :class:`IntegerGrid`; ``hull`` determines the other dimensions."""
     n_dims = len(hull) + len(free)
     rows = np.array([row for row, _ in hull], dtype=float).reshape(len(hull), n_dims)
     determined = [d for d in range(n_dims) if d not in free]
@@ -352,7 +360,7 @@ def _coordinates(point: isl.Point) -> Point:
 
 
 def _negate(rows: Sequence[Row]) -> list[Row]:
-    """Return the same rows as lower limits."""
+    """Return the rows as lower limits."""
     return [(tuple(-c for c in row), -limit) for row, limit in rows]
 
 

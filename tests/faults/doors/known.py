@@ -61,7 +61,7 @@ NO_READER = {
     "sweeper.extensions.verify.atop.read_prices": _OURS,
     "sweeper.ledger.shelf.Shelf._read_rows": "rows of a file that a door's reader opened",
     "sweeper.run.executor.cluster._parse_node": "what Ray says of a node",
-    "sweeper.study.kept.parse_split": "columns of a row that a door's reader gave it",
+    "sweeper.study.restore.parse_split": "columns of a row that a door's reader gave it",
     "engine.fingerprint.fingerprint_of_modules": "our own modules, if code is loaded",
     "engine.kernels.messages.phases.Phases._read_chunk": "chunks of a program",
     "engine.kernels.core.compiling._load": "compiled code",

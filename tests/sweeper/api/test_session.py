@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import dimsweep
 from dimsweep.engine import DimsweepError
+from dimsweep.engine.errors import Code
 from dimsweep.sweeper.ledger.ledger import Ledger
 from dimsweep.sweeper.run.executor.evaluate import Evaluator, Job, Outcome
 from dimsweep.sweeper.search import SAMPLERS
@@ -124,7 +125,7 @@ def test_what_optunas_descent_cannot_do_is_said() -> None:
         down.ask(plain)
     with refused("x", "unsupported", "from 0 to 1"):
         optuna.create_study(sampler=dimsweep.DescentSampler(one)).ask().suggest_float("x", 0, 1)
-    with pytest.raises(DimsweepError, match="the descent searches bandwidth splits"):
+    with refused("search.sampler", "unsupported", "space.parameters"):
         dimsweep.DescentSampler(study("two", search="tpe", **CHUNKS))
 
 
@@ -253,12 +254,12 @@ def test_what_is_searched_is_told() -> None:
         ({"bandwidth": [1e11]}, "not a split over 2 dimensions"),
         ({"bandwidth": [1e11, "100 GB"]}, r"bandwidth\[1\]: .*100 GB"),
         ({"bandwidth": [float("nan"), 1e11]}, "not a split over 2 dimensions"),
-        ({"bandwidth": 2e11}, "no list of bandwidths"),
-        ({"split_0": 1.5}, "split_0: 1.5 is no coordinate"),
-        ({"split_0": True}, "split_0: true is no coordinate"),
+        ({"bandwidth": 2e11}, "not a list of bandwidths"),
+        ({"split_0": 1.5}, "split_0: 1.5; it must be"),
+        ({"split_0": True}, "split_0: true; it must be"),
         ({"split_0": 0.5, "bandwidth": [1e11, 1e11]}, "given twice"),
         ({}, "the design has no split"),
-        (5, "5 is no design"),
+        (5, "5 is not a mapping"),
     ],
 )
 def test_a_design_that_is_none_is_refused_in_a_sentence(design: Any, what: str) -> None:
@@ -303,23 +304,23 @@ def test_a_design_is_what_it_is_written_as(
 
 
 @pytest.mark.parametrize(
-    ("wrong", "what"),
+    ("key", "value", "code", "text"),
     [
-        ({"size": "2 KB"}, "size: '2 KB' is no value of it"),
-        ({"size": "2"}, "is no value of it"),
-        ({"size": 65}, "size: 65 is out of its range"),
-        ({"size": float("nan")}, "out of its range"),
-        ({"chunks": 2.5}, "chunks: 2.5 is no whole number"),
-        ({"chunks": True}, "chunks: true is no value"),
-        ({"order": 1}, "order: 1 is none of its values"),
-        ({"order": "Themis"}, "'Themis' is none of its values"),
-        ({"size": None}, "null is no value"),
+        ("size", "2 KB", "wrong-type", "'2 KB'"),
+        ("size", "2", "wrong-type", "'2'"),
+        ("size", 65, "out-of-range", "65"),
+        ("size", float("nan"), "out-of-range", "nan"),
+        ("chunks", 2.5, "wrong-type", "2.5"),
+        ("chunks", True, "wrong-type", "true"),
+        ("order", 1, "unknown-name", "1"),
+        ("order", "Themis", "unknown-name", "'Themis'"),
+        ("size", None, "wrong-type", "null"),
     ],
 )
-def test_a_value_that_a_key_cannot_have(wrong: dict[str, Any], what: str) -> None:
-    with pytest.raises(DimsweepError, match=what):
-        read_design(SPACE, {"bandwidth": [100e9] * 3, **OTHERS, **wrong})
-    with pytest.raises(DimsweepError, match="chunks: the design has no value of it"):
+def test_a_value_that_a_key_cannot_have(key: str, value: Any, code: Code, text: str) -> None:
+    with refused(key, code, text):
+        read_design(SPACE, {"bandwidth": [100e9] * 3, **OTHERS, key: value})
+    with refused("chunks", "missing"):
         read_design(SPACE, {"bandwidth": [100e9] * 3, "size": 2, "order": 1.5})
 
 

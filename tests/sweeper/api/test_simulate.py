@@ -71,7 +71,7 @@ def test_it_is_folded_watched_and_recorded_as_the_configuration_says() -> None:
         ({"watch": ["NPU 0"]}, "^watch .*fidelity=phase.*fidelity=packet"),
         ({"timeline": "x.json"}, "^timeline .*record=True"),
         ({"picture": "x.svg"}, "^picture "),
-        ({"nodes": 4}, "none is named"),
+        ({"nodes": 4}, "^nodes: .*cluster="),
         ({"workload.sizes": 1}, "sizes"),
     ],
 )

@@ -8,7 +8,6 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
-from dimsweep.engine import DimsweepError
 from dimsweep.engine.network import build_levels, write_network
 from dimsweep.engine.network.generators import FatTree
 from dimsweep.engine.network.levels import Level
@@ -23,6 +22,7 @@ from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.bill import bill_of_design
 from dimsweep.sweeper.simulation.program import build_cluster, build_program
 from dimsweep.sweeper.study.rules import design_warnings
+from tests.support.refused import refused
 from tests.support.studies import planned, run
 
 ON_A_SWITCH = (
@@ -152,7 +152,7 @@ def test_a_part_without_a_price_is_named_and_there_is_no_sum(
         (["cost=none"], "cost=none has no prices"),
         (["dgx_h1000"], "is neither a study nor KEY=VALUE"),
         (["--json", "--csv"], "give one"),
-        (["cost.parts.x={kind: switch}"], "a price of bandwidth beside parts"),
+        (["cost.parts.x={kind: switch}"], "keep only medium and length"),
         (["network.generator={kind: zcube, n: 4}"], "a list of whole parts: cost=atop_2025, "),
         (["network.file=star.json"], "no link of network.file is of a tier"),
     ],
@@ -205,7 +205,7 @@ def test_a_study_by_whole_parts_and_its_page(tmp_path: Path) -> None:
 
 def test_money_for_bandwidth_needs_a_price_of_bandwidth(tmp_path: Path) -> None:
     words = [word for word in WHOLE if not word.startswith("space.")]
-    with pytest.raises(DimsweepError, match="no bandwidth has a price of its own"):
+    with refused("space.bandwidth.cost", "conflict"):
         planned([*words, "space.bandwidth.cost=9 MUSD", "name=money"], tmp_path)
 
 

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 import dimsweep.engine
 from dimsweep.engine import Cluster, DimsweepError
+from dimsweep.engine.errors import Code
 from dimsweep.engine.kernels.packet.transports import Dcqcn
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.network import Packets
@@ -16,6 +17,7 @@ from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload import KINDS, Workload
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.simulation.program import build_program
+from tests.support.refused import refused
 
 SMALL = ["study=libra_gpt3_4d", "collective.chunks=4", "budget.trials=2", "name=small"]
 
@@ -54,44 +56,36 @@ MODEL_UNKNOWN = [
 def test_unknown_keys_are_refused_with_the_nearest(
     overrides: list[str], where: str, meant: str
 ) -> None:
-    with pytest.raises(DimsweepError) as refused:
+    with refused(where, None, f"did you mean {meant!r}?"):
         build_program(compose(overrides).config)
-    assert refused.value.where.startswith(where) or f".{where}" in refused.value.where
-    assert f"did you mean {meant!r}?" in refused.value.hint
 
 
 def test_options_of_a_sampler_are_known() -> None:
     overrides = [*SMALL, "search=tpe", "search.options={n_startup_trial: 3}"]
-    with pytest.raises(DimsweepError, match="did you mean 'n_startup_trials'"):
+    with refused("search.options.n_startup_trial", "unknown-key", "'n_startup_trials'"):
         plan_study(compose(overrides))
 
 
 @pytest.mark.parametrize(
-    ("override", "where", "says"),
+    ("override", "where", "code", "data"),
     [
-        ("topology.bandwidth=100", "topology.bandwidth", "unit"),
-        ("topology.bandwidth=[1 GB/s,2,1 GB/s,1 GB/s]", "topology.bandwidth[1]", "unit"),
-        ("topology.latency=1 GB", "topology.latency", "GB"),
-        ("workload.hidden=1.5", "workload.hidden", "not a whole number"),
-        ("workload.hidden=true", "workload.hidden", "not a whole number"),
-        ("fold=1", "fold", "not a truth value"),
-        ("collective.order=fastest", "collective.order", "none of baseline, themis"),
-        ("search.batch=0", "search.batch", "it must be 1 or more"),
-        (
-            "space.parameters={collective.chunks: {low: 1}}",
-            "collective.chunks.high",
-            "low and high",
-        ),
-        ("space.parameters={collective.chunks: 4}", "collective.chunks", "no mapping"),
-        ("grid={collective.chunks: 4}", "grid.collective.chunks", "no list"),
-        ("topology.shape=null", "topology.shape", "needs a value"),
+        ("topology.bandwidth=100", "topology.bandwidth", "wrong-type", "100"),
+        ("topology.bandwidth=[1 GB/s,2,1 GB/s]", "topology.bandwidth[1]", "wrong-type", "2"),
+        ("topology.latency=1 GB", "topology.latency", "wrong-type", "GB"),
+        ("workload.hidden=1.5", "workload.hidden", "wrong-type", "1.5"),
+        ("workload.hidden=true", "workload.hidden", "wrong-type", "true"),
+        ("fold=1", "fold", "wrong-type", "1"),
+        ("collective.order=fastest", "collective.order", "unknown-name", "baseline, themis"),
+        ("search.batch=0", "search.batch", "out-of-range", "0"),
+        ("space.parameters={fold: {low: 1}}", "fold.high", "missing", ""),
+        ("space.parameters={collective.chunks: 4}", "collective.chunks", "wrong-type", "4"),
+        ("grid={collective.chunks: 4}", "grid.collective.chunks", "wrong-type", "4"),
+        ("topology.shape=null", "topology.shape", "missing", ""),
     ],
 )
-def test_what_is_no_such_value_is_refused(override: str, where: str, says: str) -> None:
-    with pytest.raises(DimsweepError) as refused:
+def test_wrong_values_are_refused(override: str, where: str, code: Code, data: str) -> None:
+    with refused(where, code, data):
         build_program(compose([override]).config)
-    assert where in refused.value.where
-    assert says in refused.value.problem + refused.value.hint
 
 
 def test_quantities_are_numbers_that_keep_their_text() -> None:
@@ -109,11 +103,11 @@ def test_it_is_frozen_and_changed_as_a_whole() -> None:
     changed = config.with_values({"collective.chunks": 16, "workload.parallel.tensor": 8})
     assert changed.collective.chunks == 16 and config.collective.chunks == 64
     assert changed.workload.parallel["tensor"] == 8
-    with pytest.raises(DimsweepError, match=r"collective\.chunks"):
+    with refused("collective.chunks", "wrong-type", "many"):
         config.with_values({"collective.chunks": "many"})
-    with pytest.raises(DimsweepError, match=r"collectiv\.chunks"):
+    with refused("collectiv.chunks", "unknown-key"):
         config.with_values({"collectiv.chunks": 3})
-    with pytest.raises(DimsweepError, match="no axis"):
+    with refused("workload.parallel.tensr", None, "'tensor'"):
         build_program(config.with_values({"workload.parallel": {"tensr": 8, "data": "rest"}}))
 
 
@@ -142,17 +136,16 @@ class Idle(Workload):
 def test_a_kind_of_workload_is_a_class_and_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(KINDS, "idle", Idle)
     text = {**compose([]).config.text, "workload": {"kind": "idle", "name": "i", "seconds": 2.0}}
-    with pytest.raises(DimsweepError, match="idle for"):
+    with refused("workload.seconds", "invalid", "idle for"):
         build_program(Config.from_plain(text))
     text["workload"]["secnds"] = 1
-    with pytest.raises(DimsweepError, match="did you mean 'seconds'"):
+    with refused("workload.secnds", "unknown-key", "did you mean 'seconds'"):
         Config.from_plain(text)
 
 
 def test_a_key_takes_one_value() -> None:
-    with pytest.raises(DimsweepError, match="several values") as error:
+    with refused("collective.chunks", "unsupported", "4,8"):
         compose(["collective.chunks=4,8"])
-    assert error.value.where == "collective.chunks"
 
 
 @pytest.mark.parametrize("study", ["mine", "studies/mine.yaml", "elsewhere.yaml"])
@@ -180,9 +173,8 @@ def test_what_one_configuration_changes_no_other_has() -> None:
     ],
 )
 def test_a_renamed_key_is_told_its_new_name(override: str, now: str) -> None:
-    with pytest.raises(DimsweepError, match="unknown key") as caught:
+    with refused(override.partition("=")[0], "unknown-key", now):
         compose([override])
-    assert caught.value.hint == f"it is called {now} now"
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,8 @@ def test_a_configuration_of_ns3_sets_packets(capsys: pytest.CaptureFixture[str])
     assert time_of(*file, *FLOWS, capsys=capsys) == round(251 * 0.32384 + 1, 4)
     assert main(["simulate", "--full", *file, *FLOWS, *SWITCH]) == 0
     printed = capsys.readouterr().out
-    assert "not simulated, of c.txt: GLOBAL_T 1" in printed and "MY_KEY 7" in printed
-    assert "network.packets.payload has no effect: c.txt gives it" in printed
+    assert "c.txt: these lines are not simulated: GLOBAL_T 1" in printed and "MY_KEY 7" in printed
+    assert "network.packets.payload has no effect: c.txt sets it" in printed
 
 
 def recorded(scenario: str, variant: str) -> float:

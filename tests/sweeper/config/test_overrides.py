@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine import DimsweepError
+from dimsweep.engine.errors import Code
 from dimsweep.sweeper.api.study import Study
 from dimsweep.sweeper.config.compose import ComposedConfig, compose
 from dimsweep.sweeper.config.overrides import MAX_VALUES, read_override
@@ -50,7 +51,7 @@ def swept(*overrides: str) -> ComposedConfig:
 )
 def test_several_values_are_an_axis(written: str, values: tuple[Any, ...] | None) -> None:
     if values is None:
-        with pytest.raises(DimsweepError, match=r"Unknown function 'Ring'|cannot be read"):
+        with refused("workload.name", "bad-syntax"):
             read_override(f"workload.name={written}")
         return
     assert swept(f"workload.name={written}").config.grid == {"workload.name": values}
@@ -147,24 +148,23 @@ def test_an_axis_of_plans_replaces_the_preset_s() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "where", "what"),
+    ("words", "where", "data"),
     [
         (["grid={workload.parallel: [{tensor: 2}]}", "workload.parallel.tensor=8"],
-         "workload.parallel.tensor", "sets workload.parallel, over this"),
+         "workload.parallel.tensor", "sets workload.parallel,"),
         (["grid={workload.parallel: [{tensor: 2}]}", "workload.parallel.data=4"],
-         "workload.parallel.data", "sets workload.parallel, over this"),
+         "workload.parallel.data", "sets workload.parallel,"),
         (["grid={workload.parallel.tensor: [2, 4]}", "workload.parallel={tensor: 8}"],
-         "workload.parallel", "sets workload.parallel.tensor, over this"),
+         "workload.parallel", "sets workload.parallel.tensor,"),
         (["portfolio.workloads={msft1t_libra: 1}", "workload=gpt3_libra"],
-         "workload", "the workloads are those of the portfolio"),
+         "workload", "portfolio.workloads"),
     ],
 )  # fmt: skip
 def test_a_plain_override_that_an_axis_would_cover_is_refused(
-    words: list[str], where: str, what: str
+    words: list[str], where: str, data: str
 ) -> None:
-    with pytest.raises(DimsweepError, match=what) as told:
+    with refused(where, "conflict", data):
         swept(*words)
-    assert told.value.where.startswith(where)
 
 
 def test_a_portfolio_takes_the_place_of_a_workload_before_it() -> None:
@@ -206,60 +206,58 @@ def test_sweeps_are_the_study_that_a_file_with_the_grid_is(tmp_path: Path) -> No
 )
 def test_one_simulation_has_one_value(override: str) -> None:
     key, _, value = override.partition("=")
-    with pytest.raises(DimsweepError, match="several values") as told:
+    with refused(key, "unsupported", value, "`dimsweep sweep`"):
         compose([override])
-    assert told.value.where == key and value in told.value.problem
-    assert "`dimsweep sweep`" in told.value.hint
 
 
-WRONG = [
-    ("collective.chunks=range(4,4)", "it has no values"),
-    ("collective.chunks=range(4,1)", "it has no values"),
-    ("collective.chunks=range(1,9,0)", "a step of 0"),
-    ("collective.chunks=range(0.5,inf)", "it has no end"),
-    ("collective.chunks=range(nan)", "it has no end"),
-    ("collective.chunks=range(1,1000000001)", "an axis of 1,000,000,000 values"),
-    ("collective.chunks=range(1,b)", "its stop is no number"),
-    ("collective.chunks=range()", "missing a required argument"),
-    ("collective.chunks=choice()", "empty choice"),
-    ("collective.chunks=choice(1", "cannot be read|missing|mismatched"),
-    ("collective.chunks=4,4", "4 is there twice"),
-    ("collective.chunks=shuffle(1,2)", "no order that could be shuffled"),
-    ("collective.chunks=tag(log,range(1,4))", "the tag 'log' says nothing here"),
-    ("collective.chunks=glob(*)", "of options of a group"),
-    ("collective.chunks=interval(4,4)", "it has no values"),
-    ("collective.chunks=interval(8,4)", "it has no values"),
-    ("collective.chunks=interval(1,64)", "1.0 is not a whole number"),
-    ("collective.order=interval(0,1)", "0.0 is none of baseline, themis"),
-    ("workload.name=interval(0,1)", "is a scenario"),
-    ("npu.efficiency=interval(0.2,0.8)", "is a scenario"),
-    ("topology=interval(0,1)", "an interval is of numbers"),
-    ("topology=glob(nonsense*)", "no option is like it"),
-    ("topology=libra_4d,nonsense", "there is no topology 'nonsense'"),
-    ("colective.chunks=1,2", "unknown key\n  did you mean 'collective'"),
-    ("collective.chunk=1,2", "unknown key\n  did you mean 'chunks'"),
-    ("collective.chunks=1,x", "'x' is not a whole number"),
-    ("executor=inline,local", "no axis of a grid"),
-    ("study=a,b", "a and b and libra_gpt3_4d are named"),
-    ("hydra.run.dir=x", "dimsweep starts and logs its runs itself"),
-    ("hydra/launcher=joblib", "dimsweep starts and logs its runs itself"),
-    ("hydra.searchpath=[/nowhere]", "there is no folder /nowhere"),
-    ("hydra.searchpath=[5]", "is no list of folders"),
-    ("hydra.searchpath=/a,/b", "/a,/b is no list of folders"),
-    ("hydra.searchpath=[pkg://nowhere]", "not available"),
+WRONG: list[tuple[str, Code, str]] = [
+    ("collective.chunks=range(4,4)", "out-of-range", "range(4,4)"),
+    ("collective.chunks=range(4,1)", "out-of-range", "range(4,1)"),
+    ("collective.chunks=range(1,9,0)", "out-of-range", "0"),
+    ("collective.chunks=range(0.5,inf)", "out-of-range", "inf"),
+    ("collective.chunks=range(nan)", "out-of-range", "nan"),
+    ("collective.chunks=range(1,1000000001)", "too-many", "1,000,000,000"),
+    ("collective.chunks=range(1,b)", "bad-syntax", "stop"),
+    ("collective.chunks=range()", "bad-syntax", "missing a required argument"),
+    ("collective.chunks=choice()", "bad-syntax", "empty choice"),
+    ("collective.chunks=choice(1", "bad-syntax", "choice(1"),
+    ("collective.chunks=4,4", "duplicate", "4"),
+    ("collective.chunks=shuffle(1,2)", "unsupported", "shuffle"),
+    ("collective.chunks=tag(log,range(1,4))", "unknown-name", "'log'"),
+    ("collective.chunks=glob(*)", "wrong-type", "choice(a,b)"),
+    ("collective.chunks=interval(4,4)", "out-of-range", "interval(4,4)"),
+    ("collective.chunks=interval(8,4)", "out-of-range", "interval(8,4)"),
+    ("collective.chunks=interval(1,64)", "wrong-type", "1.0"),
+    ("collective.order=interval(0,1)", "unknown-name", "baseline, themis"),
+    ("workload.name=interval(0,1)", "conflict", "roles: {workload.name: decision}"),
+    ("npu.efficiency=interval(0.2,0.8)", "conflict", "roles: {npu.efficiency: decision}"),
+    ("topology=interval(0,1)", "wrong-type", "choice(a,b)"),
+    ("topology=glob(nonsense*)", "unknown-name", "known: "),
+    ("topology=libra_4d,nonsense", "unknown-name", "'nonsense'"),
+    ("colective.chunks=1,2", "unknown-key", "did you mean 'collective'"),
+    ("collective.chunk=1,2", "unknown-key", "did you mean 'chunks'"),
+    ("collective.chunks=1,x", "wrong-type", "'x'"),
+    ("executor=inline,local", "unsupported", "grid.executor"),
+    ("study=a,b", "conflict", "a and b and libra_gpt3_4d"),
+    ("hydra.run.dir=x", "unsupported", "hydra.run.dir"),
+    ("hydra/launcher=joblib", "unsupported", "`executor`"),
+    ("hydra.searchpath=[/nowhere]", "inaccessible", "/nowhere"),
+    ("hydra.searchpath=[5]", "wrong-type", "[5]"),
+    ("hydra.searchpath=/a,/b", "wrong-type", "/a,/b"),
+    ("hydra.searchpath=[pkg://nowhere]", "inaccessible", "nowhere"),
 ]
 
 
-@pytest.mark.parametrize(("override", "says"), WRONG)
-def test_what_is_no_sweep_is_told_in_a_sentence(override: str, says: str) -> None:
-    with pytest.raises(DimsweepError, match=says):
+@pytest.mark.parametrize(("override", "code", "data"), WRONG)
+def test_wrong_sweeps_are_refused(override: str, code: Code, data: str) -> None:
+    with refused("", code, data):
         plan_study(swept(override))
     set_extra_folders(())
 
 
 def test_a_grid_of_more_cells_than_anybody_simulates_is_refused() -> None:
     axes = [f"collective.chunks=range(1,{MAX_VALUES})", "npu.efficiency=range(1,9999)"]
-    with refused("grid", "too-many", "199,940,004", "1,000,000"):
+    with refused("grid", "too-many", "199,940,004"):
         plan_study(swept(*axes, "collective.order=baseline,themis"))
     assert MAX_VALUES <= MOST_CELLS
 
@@ -285,7 +283,7 @@ def test_deleted_and_added_keys_are_hydras() -> None:
 
 
 def test_the_number_of_a_member_is_no_name_of_it() -> None:
-    with pytest.raises(DimsweepError, match="0 is none of baseline, themis"):
+    with refused("collective.order", "unknown-name", "0", "baseline, themis"):
         compose(["collective.order=0"])
     assert member_parser(Role)(Role.DECISION) is Role.DECISION
 
@@ -309,7 +307,7 @@ def test_values_are_those_that_hydra_reads(chosen: list[Any]) -> None:
 def test_a_range_is_pythons(start: int, stop: int, step: int) -> None:
     word, whole = read_override(f"fold=range({start},{stop},{step})"), range(start, stop, step)
     if not whole:
-        with pytest.raises(DimsweepError, match="no values"):
+        with refused("fold", "out-of-range"):
             word.values()
         return
     assert word.values() == list(whole)
@@ -325,7 +323,7 @@ def _text(value: Any) -> str:
 
 def test_what_python_or_a_file_names_is_one_option(tmp_path: Path) -> None:
     for keys in ({"topology": "libra_3d,libra_4d"}, {"grid": {"topology": ["libra_3d,libra_4d"]}}):
-        with pytest.raises(DimsweepError, match="there is no topology 'libra_3d,libra_4d'"):
+        with refused("", "unknown-name", "'libra_3d,libra_4d'"):
             _ = Study({"study": "libra_gpt3_4d", **keys}).plan
     (tmp_path / "its a, b's.yaml").write_text("name: both\n")
     study = Study.load(tmp_path / "its a, b's.yaml", "collective.chunks=2,4")

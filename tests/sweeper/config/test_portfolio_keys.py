@@ -2,10 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
-from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.compose import compose
+from tests.support.refused import refused
 
 STUDY = """
 defaults:{}
@@ -20,13 +18,10 @@ def test_they_are_known_once_the_study_stands_on_one_of_them(tmp_path: Path) -> 
     file = tmp_path / "several.yaml"
     file.write_text(STUDY.format(""))
     advice = "override /workload: gpt3_13b"
-    with pytest.raises(DimsweepError, match="unknown key") as told:
+    with refused("", "unknown-key", "workload.plan", advice, "workload=gpt3_libra"):
         compose([f"study={file}"])
-    assert told.value.where.startswith("workload.plan")
-    assert advice in told.value.hint
-    assert "workload=gpt3_libra" in told.value.hint
     file.write_text(STUDY.format(f"\n  - {advice}"))
     assert compose([f"study={file}"]).config.text["workload"]["plan"]["batch"] == 64
-    with pytest.raises(DimsweepError, match="unknown key") as told:
+    with refused("workload.plan.bach", "unknown-key") as caught:
         compose([f"study={file}", "+workload.plan.bach=2"])
-    assert advice not in told.value.hint
+    assert advice not in caught.value.hint

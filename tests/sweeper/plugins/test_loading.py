@@ -11,6 +11,7 @@ import pytest
 import dimsweep
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.cluster.remote_memory import MEMORIES
+from dimsweep.engine.errors import Code
 from dimsweep.engine.topology import BLOCKS, register
 from dimsweep.sweeper import places, plugins
 from dimsweep.sweeper.cli.main import main
@@ -24,6 +25,7 @@ from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.simulation.simulate import simulate
 from dimsweep.sweeper.study.content import Content
 from tests.support.plugged import BLOCK
+from tests.support.refused import refused
 from tests.support.studies import TINY, run
 
 PACKAGE = Path(__file__).resolve().parents[3] / "examples" / "package" / "shuffles"
@@ -55,7 +57,7 @@ OBJECTIVES["wait"] = Objective(
 """
 WRONG = {
     "no_file": (None, r"plugins: no_file.py.*there is no such file"),
-    "syntax": ("x = 1\ndef f(:\n", r"syntax.py:2.*it is no Python: invalid syntax"),
+    "syntax": ("x = 1\ndef f(:\n", r"syntax.py:2.*invalid syntax"),
     "nothing": ("x = 1\n", r"nothing.py.*it registers nothing"),
     "raises": ("x = 1\n\nx / 0\n", r"raises.py:3.*it raises ZeroDivisionError: division by zero"),
     "missing": ("import nowhere\n", r"missing.py:1.*No module named 'nowhere'"),
@@ -90,15 +92,15 @@ def test_a_wrong_plug_in_ends_in_one_sentence(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "where", "code", "data"),
     [
-        ("nowhere", "plugins: nowhere.*there is no such module"),
-        ("[1]", "1 is no plug-in"),
-        ("[a/x.py,b/x.py]", "a/x.py and b/x.py have the same name"),
+        ("nowhere", "plugins: nowhere", "inaccessible", ""),
+        ("[1]", "plugins", "wrong-type", "1"),
+        ("[a/x.py,b/x.py]", "plugins", "duplicate", "a/x.py and b/x.py"),
     ],
 )
-def test_a_wrong_name(value: str, told: str) -> None:
-    with pytest.raises(DimsweepError, match=told):
+def test_a_wrong_name(value: str, where: str, code: Code, data: str) -> None:
+    with refused(where, code, data):
         composed(f"plugins={value}")
 
 
@@ -115,14 +117,13 @@ def test_the_keys_of_a_memory_are_its_classs_fields() -> None:
     assert config.text["memory"]["write"] == "3 GB/s"
     changed = config.with_values({"memory.write": "5 GB/s", "memory.heads": 2}).memory.build()
     assert (changed.write, changed.heads) == (5e9, 2)
-    for wrong, told in {
-        "memory.write=3 GB": "memory.write.*is not a bandwidth",
-        "memory.heads=1.5": "memory.heads.*not a whole number",
-        "memory.writ=3 GB/s": "memory.writ.*unknown key\n +did you mean 'write'",
-    }.items():
-        with pytest.raises(DimsweepError, match=told):
-            composed(*words, wrong)
-    with pytest.raises(DimsweepError, match=r"memory.write.*unknown key"):
+    with refused("memory.write", "wrong-type", "3 GB"):
+        composed(*words, "memory.write=3 GB")
+    with refused("memory.heads", "wrong-type", "1.5"):
+        composed(*words, "memory.heads=1.5")
+    with refused("memory.writ", "unknown-key", "did you mean 'write'"):
+        composed(*words, "memory.writ=3 GB/s")
+    with refused("memory.write", "unknown-key"):
         composed("memory.bandwidth=2 GB/s", "memory.write=3 GB/s")
 
 
@@ -141,11 +142,9 @@ def test_a_plug_in_brings_options_of_groups(tmp_path: Path) -> None:
     assert result.time_ps == pytest.approx(
         2 * simulate(compose([plugin, *words]).config).time_ps / 4
     )
-    with pytest.raises(
-        DimsweepError, match=r"workload.round .*unknown key\n +did you mean 'rounds'"
-    ):
+    with refused("workload.round", "unknown-key", "did you mean 'rounds'"):
         compose([plugin, *words, "workload.round=2"])
-    with pytest.raises(DimsweepError, match=r"no workload 'shufle'\n +did you mean 'shuffle'"):
+    with refused("workload=shufle", "unknown-name", "did you mean 'shuffle'"):
         compose([plugin, "workload=shufle"])
     assert complete_override([plugin], "workload=shu") == ["workload=shuffle"]
     Path("studies").mkdir()
@@ -155,7 +154,7 @@ def test_a_plug_in_brings_options_of_groups(tmp_path: Path) -> None:
     Path("studies/above.yaml").write_text("defaults: [below, _self_]\nworkload: {rounds: 3}\n")
     text = compose(["study=above", "topology=shuffle_pods"]).config.text["workload"]
     assert (text["kind"], text["rounds"], text["size"]) == ("shuffle", 3, "64 MiB")
-    with pytest.raises(DimsweepError, match="no workload 'shuffle'"):
+    with refused("workload=shuffle", "unknown-name"):
         compose(["workload=shuffle"])
     for size in ("64 MiB", "32 MiB"):
         assert compose([plugin, *words]).config.text["workload"]["size"] == size
@@ -166,7 +165,7 @@ def test_a_plug_in_brings_options_of_groups(tmp_path: Path) -> None:
 def test_an_option_whose_name_is_taken(tmp_path: Path) -> None:
     mine = package(tmp_path / "far")
     (mine / "conf/workload/shuffle.yaml").rename(mine / "conf/workload/dlrm.yaml")
-    with pytest.raises(DimsweepError, match=r"dlrm.yaml.*: there is a workload 'dlrm' already"):
+    with refused("dlrm.yaml", "duplicate", "workload 'dlrm'"):
         compose([f"plugins={mine}/__init__.py"])
 
 
@@ -228,7 +227,7 @@ def test_results_outlive_the_plug_in(capsys: pytest.CaptureFixture[str]) -> None
     headline = dimsweep.Results("mine").headline
     assert "shorter than the equal split" in headline
     gone = "plugins: loop.py: there is no such file"
-    of_it_only = "loop.py has changed", "'wait' is no objective"
+    of_it_only = "loop.py has changed", "unknown objective 'wait'"
     for text, *told in ((None, gone, "loop.py"), (f"{BLOCK}# anew\n", *of_it_only)):
         plugins.unload_plugins()
         Path("loop.py").unlink()

@@ -18,7 +18,7 @@ from dimsweep.sweeper.space.trials import (
     trial_to_plain,
 )
 from dimsweep.sweeper.study.content import Content
-from dimsweep.sweeper.study.kept import load_trials
+from dimsweep.sweeper.study.restore import load_trials
 
 VALUES = st.one_of(st.integers(), st.booleans(), st.text(), st.lists(st.integers(), max_size=2))
 SETTINGS = st.dictionaries(st.sampled_from(["a", "b.c", "b.d[0]", MARK]), VALUES)

@@ -25,7 +25,7 @@ from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.simulation.program import build_program
 from dimsweep.sweeper.simulation.simulate import simulate
 from dimsweep.sweeper.study.idle import idle_keys
-from dimsweep.sweeper.study.kept import load_design
+from dimsweep.sweeper.study.restore import load_design
 from dimsweep.sweeper.study.rules import (
     answer_warnings,
     design_warnings,
@@ -57,7 +57,7 @@ def warnings(*overrides: str, searched: bool = False) -> list[str]:
 
 def test_tiers_without_a_price_are_named_with_the_cost_file() -> None:
     (told,) = no_provisioning("topology.tiers=[chiplet,InterNode,node,InterPod]")
-    assert "InterNode, InterPod without a price in cost=libra_4d" in told
+    assert "cost=libra_4d does not price InterNode, InterPod" in told
     assert no_provisioning("topology.tiers=[]") == [], "none are named, so none are meant"
 
 
@@ -74,7 +74,7 @@ SMALL_BUCKETS = [
 def test_buckets_whose_hops_last_longer_than_their_bytes() -> None:
     """2 x 511 hops of 2 us, and 25 MB over 50 GB/s, which an all-reduce sends twice."""
     (told,) = (each for each in warnings(*SMALL_BUCKETS) if "bucket" in each)
-    assert "the hops of a bucket of 25 MB last 2.044 ms, its bytes 998.047 us" in told
+    assert "a bucket of 25 MB spends 2.044 ms on hops and 998.047 us on bytes" in told
     assert "plan.bucket=51.2 MB" in told
     for key in ("bucket=52 MB", "stack=deepspeed"):
         found = warnings(*SMALL_BUCKETS, f"workload.plan.{key}")
@@ -154,7 +154,7 @@ PLAN = ("workload=megatron_22b", "topology=dgx_a100", "topology.shape=Switch(8)_
     [
         (
             "workload.parallel={tensor:4}",
-            "keeps its data unless you give '~workload.parallel.data'",
+            "keeps data unless you add '~workload.parallel.data'",
         ),
         ("workload.parallel={data:2,tensor:8}", "data: 2}: a map is merged"),
         ("workload.parallel={tensor:4,data:rest}", ""),
@@ -219,7 +219,7 @@ def no_provisioning(*overrides: str) -> list[str]:
         (["collective.order=themis", "workload=turing_nlg_libra"], []),
         (
             ["topology=one_switch", "collective.order=themis"],
-            ["order has no effect: what is simulated is the same with baseline", "chunks only"],
+            ["order has no effect: baseline gives the same simulation", "chunks only"],
         ),
         (["topology=one_switch", "topology.latency=0 ns"], ["latency is 0 in every"]),
         (
@@ -227,7 +227,7 @@ def no_provisioning(*overrides: str) -> list[str]:
             ["topology.bandwidth has no effect", "topology.latency"],
         ),
         (["topology=one_switch", "collective=streamed"], []),
-        (["collective.queue=priority"], ["collective.queue=priority makes no difference"]),
+        (["collective.queue=priority"], ["collective.queue=priority gives the same time"]),
         (["collective.queue=lifo"], []),
         (["npu=h100", "npu.flops=9 TFLOP/s"], ["npu has no effect", "npu.flops has no effect"]),
         (["npu.reduce_bandwidth=900 GB/s"], []),
@@ -240,7 +240,7 @@ def no_provisioning(*overrides: str) -> list[str]:
         ([*MESSAGES, "network.seed=3"], ["network.seed has no effect"]),
         (
             [*MESSAGES, "network.packets.pmax=0.5"],
-            ["pmax has no effect: what is simulated is the same with 0.2"],
+            ["pmax has no effect: 0.2 gives the same simulation"],
         ),
         ([*MESSAGES, "network.seed=3", "network.routing=ecmp"], ["seed", "routing"]),  # one way
         (
@@ -250,18 +250,18 @@ def no_provisioning(*overrides: str) -> list[str]:
         (["profile=libra"], []),
         (["topology.latency=0 ns"], ["latency is 0 in every dimension"]),
         (["topology.latency=[0 ns,1 us,1 us,1 us]"], ["latency is 0 in dimension 0: Ring(4)"]),
-        (["topology.latency=[1 us,1 us,2 ms,1 us]"], ["2 ms a hop in dimension 2: Ring(4)"]),
+        (["topology.latency=[1 us,1 us,2 ms,1 us]"], ["2 ms per hop in dimension 2: Ring(4)"]),
         (["topology.bandwidth=11 TB/s"], ["11 TB/s per NPU"] * 4),
         (["topology.bandwidth=[1 TB/s,500 GB/s,200 GB/s,99 MB/s]"], ["less than one Ethernet"]),
-        (["topology.bandwidth=[1 TB/s,500 GB/s,200 GB/s,400 GB/s]"], ["is it 400 Gb/s?"]),
+        (["topology.bandwidth=[1 TB/s,500 GB/s,200 GB/s,400 GB/s]"], ["did you mean 400 Gb/s?"]),
         (["topology.bandwidth=[1 TB/s,500 GB/s,200 GB/s,400 Gb/s]"], []),
         (["topology.bandwidth=[400 GB/s,400 GB/s,200 GB/s,50 GB/s]"], []),  # no NICs there
         (
             ["topology.bandwidth=[300 GB/s,100 GiB/s,60 GB/s,20 GB/s]"],
-            ["100 GiB/s counts in 1024s"],
+            ["100 GiB/s is a binary unit"],
         ),
         (["topology.bandwidth=[300 GiB/s,100 GiB/s,60 GiB/s,20 GiB/s]"], []),
-        (["workload=gpt3_13b", "workload.plan.bucket=25 Mb"], ["25 Mb is bits"]),
+        (["workload=gpt3_13b", "workload.plan.bucket=25 Mb"], ["25 Mb is in bits"]),
         (["workload=gpt3_13b"], []),
     ],
 )
@@ -302,12 +302,12 @@ def test_bandwidth_without_traffic() -> None:
     words += ["workload.parallel={tensor: 8, data: rest}", "topology.latency=1 us"]
     words += ["topology.shape=Switch(8)_Ring(2)_Ring(1)", "topology.tiers=[package,pod,pod]"]
     words += ["topology.bandwidth=[450 GB/s,10 GB/s,5 GB/s]"]
-    assert [each for each in no_provisioning(*words) if "no byte" in each] == [
-        "no byte crosses dimension 1: Ring(2): its bandwidth costs 4.000 k USD for nothing"
+    assert [each for each in no_provisioning(*words) if "no traffic" in each] == [
+        "dimension 1: Ring(2) carries no traffic, but its bandwidth costs 4.000 k USD"
     ]
-    assert [each[:36] for each in warnings(*words, searched=True) if "no byte" in each] == [
-        "no byte crosses dimension 1: Ring(2)",
-        "no byte crosses dimension 2: Ring(1)",
+    assert [each[:20] for each in warnings(*words, searched=True) if "no traffic" in each] == [
+        "dimension 1: Ring(2)",
+        "dimension 2: Ring(1)",
     ]
 
 
@@ -413,7 +413,7 @@ def test_the_first_of_equal_ways_is_a_choice() -> None:
     )
     tree = "network.generator={kind: fat_tree, npus: 16, radix: 8, bandwidth: 1 GB/s}"
     own += ["topology.latency=1 us", "topology.bandwidth=1 GB/s", "collective=streamed"]
-    told = "network.routing=auto takes the first of ways that are as short"
+    told = "network.routing=auto takes the first of equally short paths"
     assert any(each.startswith(told) for each in warnings(*own, several))
     for words in ([one], [several, "network.routing=shortest"], [tree], []):
         assert not any(each.startswith(told) for each in warnings(*own, *words))

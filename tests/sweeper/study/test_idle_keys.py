@@ -13,7 +13,7 @@ from dimsweep.sweeper.config.schema import Config, Design
 from dimsweep.sweeper.ledger.rows import single_row
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.simulation.program import build_program
-from dimsweep.sweeper.study.idle import _OTHER_THINGS, _other_values, idle_keys
+from dimsweep.sweeper.study.idle import _UNCHECKED, _other_values, idle_keys
 
 PLAN = (
     *("workload=gpt3_13b", "topology=dgx_h100", "topology.shape=Switch(8)_Switch(4)", "npu=h100"),
@@ -26,7 +26,7 @@ def leaves(node: Mapping[str, Any], place: str = "") -> Iterator[str]:
         key = f"{place}.{name}".removeprefix(".")
         if isinstance(value, dict) and value:
             yield from leaves(value, key)
-        elif key.split(".")[0] in Design.model_fields and key not in _OTHER_THINGS:
+        elif key.split(".")[0] in Design.model_fields and key not in _UNCHECKED:
             yield key
 
 

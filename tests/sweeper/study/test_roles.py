@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from dimsweep.engine import DimsweepError
+from dimsweep.engine.errors import Code
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.roles import default_role, resolve_roles
 from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.ledger.record import read_study
 from dimsweep.sweeper.places import list_studies
 from dimsweep.sweeper.questions.split.grid import build_grid
+from tests.support.refused import refused
 from tests.support.studies import SMALL, planned, run
 
 ASSUMED = (
@@ -62,37 +63,38 @@ def test_weights_make_an_axis_a_scenario_and_are_kept(tmp_path: Path) -> None:
 
 def test_a_portfolio_has_weights_itself(tmp_path: Path) -> None:
     words = [*SMALL, "portfolio.workloads={gpt3_libra: 1, msft1t_libra: 2}"]
-    with pytest.raises(DimsweepError, match=r"a portfolio has weights itself.*\n.*workloads"):
+    with refused("roles.workload", "conflict", "portfolio.workloads"):
         planned([*words, "roles={workload: {gpt3_libra: 1, msft1t_libra: 1}}"], tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("words", "named"),
+    ("word", "where", "code", "data"),
     [
-        (["roles={topology.shap: decision}"], "no axis of this study"),
-        (["roles={collective.chunks: descision}"], "none of decision, scenario"),
-        (["roles={workload: {gpt3_lib: 1}}"], "'gpt3_lib' is no value of the axis"),
-        (["roles={collective.chunks: {2: 1}}"], "no weight is given for 4"),
-        (["roles={collective.chunks: {2: 0, 4: 0}}"], "no value has a weight"),
+        ("roles={topology.shap: decision}", "topology.shap", "unknown-name", "topology.shap"),
+        ("roles={collective.chunks: descision}", "chunks", "unknown-name", "decision, scenario"),
+        ("roles={workload: {gpt3_lib: 1}}", "roles.workload", "unknown-name", "'gpt3_lib'"),
+        ("roles={collective.chunks: {2: 1}}", "roles.collective.chunks", "missing", "4"),
+        ("roles={collective.chunks: {2: 0, 4: 0}}", "collective.chunks", "out-of-range", ""),
+        ("roles={collective.chunks: {2: -1, 4: 1}}", "chunks.2", "out-of-range", "-1"),
+        ("roles={collective.chunks: {2: heavy, 4: 1}}", "chunks.2", "out-of-range", "'heavy'"),
+        ("roles={workload.hidden: {2: 1}}", "workload.hidden", "unknown-name", "workload.hidden"),
         (
-            ["roles={collective.chunks: {2: -1, 4: 1}}"],
-            "-1 is no weight",
+            "+space.parameters={workload.hidden: {values: [12288]}}",
+            *("space.parameters.workload.hidden", "conflict", "roles: {workload.hidden"),
         ),
-        (["roles={collective.chunks: {2: heavy, 4: 1}}"], "'heavy' is no weight"),
-        (["roles={workload.hidden: {2: 1}}"], "workload.hidden is no axis of this study"),
-        (["+space.parameters={workload.hidden: {values: [12288]}}"], "roles: {workload.hidden"),
-        (["baseline={workload: gpt3_libra}"], "leave it out"),
-        (["baseline={workload.parallel.tensr: 8}"], "baseline"),
-        (["baseline={topology: no_such}"], "no_such"),
-        (["baseline={topology.bandwidth: [1 GB/s, 2 GB/s]}"], "baseline"),
-        (["baseline=7"], "baseline"),
+        ("baseline={workload: gpt3_libra}", "", None, "leave it out"),
+        ("baseline={workload.parallel.tensr: 8}", "", None, "baseline"),
+        ("baseline={topology: no_such}", "", None, "no_such"),
+        ("baseline={topology.bandwidth: [1 GB/s, 2 GB/s]}", "", None, "baseline"),
+        ("baseline=7", "baseline", "wrong-type", "7"),
     ],
 )
-def test_what_is_wrong_is_named(words: list[str], named: str, tmp_path: Path) -> None:
+def test_wrong_roles_are_refused(
+    word: str, where: str, code: Code | None, data: str, tmp_path: Path
+) -> None:
     grid = "grid={workload: [gpt3_libra], collective.chunks: [2, 4]}"
-    with pytest.raises(DimsweepError) as caught:
-        planned([*SMALL, grid, *words], tmp_path)
-    assert named in str(caught.value)
+    with refused(where, code, data):
+        planned([*SMALL, grid, word], tmp_path)
 
 
 @pytest.mark.long

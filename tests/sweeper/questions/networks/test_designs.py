@@ -18,6 +18,7 @@ from dimsweep.sweeper.questions.networks.findings import sentence
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.run.loop import Progress, StudyPlan
+from tests.support.refused import refused
 from tests.support.studies import Workers, run
 
 STUDY = """
@@ -56,9 +57,8 @@ def which(tmp_path: Path) -> Callable[..., StudyPlan]:
 
 
 def test_plans_are_compared_for_one_batch(which: Callable[..., StudyPlan]) -> None:
-    with pytest.raises(DimsweepError, match="fewest samples") as told:
+    with refused("workload.plan.batch", "missing", "micro_batches"):
         which("workload.plan={batch: null, micro_batches: 4}")
-    assert told.value.where.startswith("workload.plan.batch")
 
 
 def test_limits_that_no_network_is_within_are_told_with_the_least(

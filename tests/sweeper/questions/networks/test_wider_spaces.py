@@ -23,6 +23,7 @@ from dimsweep.sweeper.questions.networks.designs import Designs
 from dimsweep.sweeper.questions.networks.shapes import _iterate_tiers
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.run.loop import StudyPlan
+from tests.support.refused import refused
 from tests.support.studies import run
 from tests.sweeper.questions.networks.test_designs import STUDY, proof_of
 
@@ -128,9 +129,8 @@ def test_a_number_of_npus_is_written_as_it_was_told() -> None:
         assert space.plain()["npus"] == npus
         assert Networks.from_plain(space.plain()) == space
     assert NpuRange.from_plain({"at_least": 16, "at_most": 20}).text == "16 to 20"
-    with pytest.raises(DimsweepError, match="at most 15 and at least 16") as error:
+    with refused("npus.at_most", "out-of-range", "15", "16"):
         Networks.from_plain({"npus": {"at_least": 16, "at_most": 15}, **tiers})
-    assert error.value.where == "npus.at_most"
 
 
 @pytest.mark.long
@@ -221,14 +221,14 @@ def test_what_is_offloaded_fits_the_remote_memory(which: Callable[..., StudyPlan
 @pytest.mark.parametrize(
     ("word", "where", "what"),
     [
-        ("+space.network.racks={at_most: 2}", "space.network.racks.npus", "what fits"),
+        ("+space.network.racks={at_most: 2}", "space.network.racks.npus", "rack"),
         (
             "space.network.tiers[1].algorithms=[halving]",
             "space.network.tiers[1].algorithms",
             "'halving' runs on none of the blocks",
         ),
         ("space.network.npus={at_least: 17, at_most: 19}", "space.network", "of 17 to 19 NPUs"),
-        ("space.network.npus=0", "space.network.npus", "0 is no number of NPUs"),
+        ("space.network.npus=0", "space.network.npus", "0 is not a number of NPUs"),
     ],
 )
 def test_what_no_space_is_is_refused(
@@ -273,5 +273,5 @@ def test_lists_are_several_values_where_one_is_no_list() -> None:
     torus = members(kind="ocs_torus", shape=[4, 2, 2])
     assert len(torus) == 1
     assert len(members(kind="ocs_torus", shape=[[4, 2, 2], [4, 4, 1]], cube=[1, 2])) == 4
-    with pytest.raises(DimsweepError, match="no value is given"):
+    with refused("generators[0].n", "missing"):
         members(kind="zcube", n=[])

@@ -13,7 +13,7 @@ from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.part import parse_bandwidth
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.questions.what_if.change import NoChangeError, multiply, resolve
-from dimsweep.sweeper.study.kept import format_split, parse_split
+from dimsweep.sweeper.study.restore import format_split, parse_split
 
 CONFIG = compose(
     ["workload=gpt3_13b", "topology=dgx_h100", "npu=h100", "cost=dgx_h100", "name=x"]

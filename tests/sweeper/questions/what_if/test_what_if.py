@@ -22,7 +22,7 @@ from dimsweep.sweeper.run.executor.setup import Setup
 from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.run.reproduce import reproduce
 from dimsweep.sweeper.simulation.program import build_cluster, build_workload
-from dimsweep.sweeper.study.kept import format_split
+from dimsweep.sweeper.study.restore import format_split
 from tests.support.studies import SMALL, planned, run
 
 INLINE = ExecutorConfig(mode="inline")

@@ -1,4 +1,4 @@
-"""Configurations and trials from what a study has kept of them."""
+"""Configurations and trials, restored from the records and rows of a study."""
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -60,29 +60,31 @@ def load_trials(config: Config, rows: pa.Table) -> Trials:
 
 
 def load_trial(config: Config, row: "Row") -> Trial:
-    """Return the trial of a cell's row. Splits are whole numbers of bytes/s; other keys
-    are text."""
+    """Return the trial of a cell's row; rows have splits in GB/s, and other keys as text."""
     split = None
     if config.space.bandwidth.is_searched:
         given = [row[name] for name in BANDWIDTH.among(list(row.keys()))]
         known = [each for each in given if each is not None and not np.isnan(each)]
         if not known or not np.isfinite(known).all():
-            raise DimsweepError("some rows do not say which bandwidths were tried")
+            problem = "the bandwidths of some rows are missing"
+            raise DimsweepError(problem, code="damaged")
         split = tuple(np.rint(np.array(known) * 1e9).tolist())
-    again: dict[str, Any] = {FIDELITY.name: row[FIDELITY.name]} if row["origin"] == RECHECK else {}
+    extra: dict[str, Any] = {FIDELITY.name: row[FIDELITY.name]} if row["origin"] == RECHECK else {}
     if row["origin"] == WHAT_IF:
-        again = _what_if_settings({name: row[name] for name in CHANGE}, split is not None)
+        extra = _what_if_settings({name: row[name] for name in CHANGE}, split is not None)
     own = {
         name: parse_value(build_parameter(spec), row[name])
         for name, spec in config.space.parameters.items()
-        if name not in again
+        if name not in extra
     }
-    return Trial(int(row["trial"]), str(row["origin"]), split, Setting(own | again))
+    return Trial(int(row["trial"]), str(row["origin"]), split, Setting(own | extra))
 
 
 def parse_value(axis: Parameter, text: object) -> Any:
-    """Return the value of a searched key from the text in a row; raises :class:`DimsweepError` for
-    a text that no search writes."""
+    """Return the value of a searched key from a row's text.
+
+    Raises :class:`DimsweepError` for a text that no search writes.
+    """
     try:
         if isinstance(axis, Choice):
             return next(value for value in axis.values if str(value) == text)
@@ -92,30 +94,28 @@ def parse_value(axis: Parameter, text: object) -> Any:
             return text
         return int(text) if axis.integer else float(text)
     except (StopIteration, TypeError, ValueError) as error:
-        what = f"a row has {text!r} for a key that is searched, which no search proposes"
-        raise DimsweepError(what) from error
+        problem = f"a row has the value {text!r} for a searched key, which no search proposes"
+        raise DimsweepError(problem, code="damaged") from error
 
 
-def _what_if_settings(told: dict[str, str], searched: bool) -> dict[str, Any]:
-    """Return the settings of a what-if, and its name; a searched split is the trial's own, not a
-    setting."""
-    changes = parse_changes(told["changes"])
+def _what_if_settings(columns: dict[str, str], searched: bool) -> dict[str, Any]:
+    """Return the settings of a what-if, with its columns; a searched split is not a setting."""
+    changes = parse_changes(columns["changes"])
     own = {name: value for name, value in changes.items() if name != BANDWIDTHS or not searched}
-    return {**own, MARK: told}
+    return {**own, MARK: columns}
 
 
 def format_decimal(number: Fraction) -> str:
-    """Format a number as people write it, with all digits of a double if it does not end."""
+    """Format a number as a decimal; an infinite one has the digits of a double."""
     exact = Decimal(number.numerator) / Decimal(number.denominator)
-    text = f"{exact.normalize():f}" if Fraction(exact) == number else repr(float(number))
-    return text
+    return f"{exact.normalize():f}" if Fraction(exact) == number else repr(float(number))
 
 
 def format_split(split: Sequence[float]) -> list[str]:
-    """Return bandwidths in whole bytes/s as a configuration writes them."""
+    """Return bandwidths (bytes/s, rounded) in a configuration's notation."""
     return [f"{format_decimal(Fraction(round(each), 10**9))} GB/s" for each in split]
 
 
 def parse_split(bandwidths: Sequence[str]) -> tuple[float, ...]:
-    """Return a configuration's bandwidths in whole bytes/s, as a trial has them."""
+    """Return a configuration's bandwidths in bytes/s, rounded, as a trial has them."""
     return tuple(float(round(parse_bandwidth(each))) for each in bandwidths)
