@@ -179,9 +179,9 @@ class Packets(
     def build(self) -> PacketModel:
         """Return the engine's packet model; ``spray`` becomes a routing elsewhere."""
         marks = tuple(Mark(**dict(mark)) for mark in self.marks)
-        return PacketModel(**self.settings(PacketModel) | {"marks": marks} | self._read_file())
+        return PacketModel(**self.settings(PacketModel) | {"marks": marks} | self._file_settings())
 
-    def _read_file(self) -> dict[str, Any]:
+    def _file_settings(self) -> dict[str, Any]:
         """Return the keys that the file sets; raises :class:`DimsweepError` for one set twice."""
         if self.file is None:
             return {}
