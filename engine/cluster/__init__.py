@@ -11,7 +11,7 @@ from dimsweep.engine.cluster.billing import (
     network_bill,
     product_bill,
 )
-from dimsweep.engine.cluster.cluster import Nccl, OtherNpus, Timing, Timings
+from dimsweep.engine.cluster.cluster import Nccl, OtherNpus, RailShares, Timing, Timings
 from dimsweep.engine.cluster.cost import TierPrice, network_prices
 from dimsweep.engine.cluster.kernel_times import KernelTimes, kernel_times
 from dimsweep.engine.cluster.network_model import Switching

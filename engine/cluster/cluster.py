@@ -25,6 +25,47 @@ from dimsweep.engine.units import MAX_PICOSECONDS, TIME, Duration
 # --- collective libraries and measured collectives ------------------------------------------------
 
 
+Knots = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class RailShares:
+    """The shares of a rail's bandwidth that collectives reach, by number of nodes.
+
+    Each curve has pairs of nodes and share, by rising nodes.  Between two pairs the share is linear
+    in the logarithm of the nodes.  Fewer nodes have the share of the first pair.
+    """
+
+    #: All-reduces: with more nodes they keep the share of the last pair, as trees do.
+    all_reduce: Knots
+    #: All other collectives: with more nodes their share falls on as between the last two pairs,
+    #: as that of rings does, whose steps are as many as the ranks.
+    all_gather: Knots
+
+    def __post_init__(self) -> None:
+        for where, knots in vars(self).items():
+            nodes = [n for n, _ in knots]
+            if not knots or nodes != sorted({*nodes}) or nodes[0] < 2:
+                raise DimsweepError(
+                    "the numbers of nodes must rise from pair to pair, from 2 on",
+                    where=where,
+                    hint="such as [[2, 0.9], [4, 0.4]]",
+                )
+            for n, share in knots:
+                if not 0 < share <= 1:
+                    problem = f"the share {share:g} on {n:g} nodes is not in (0, 1]"
+                    raise DimsweepError(problem, where=where, code="out-of-range")
+
+    def find(self, kind: CollectiveKind, nodes: int) -> float:
+        """Return the share of a collective on a number of nodes."""
+        reduces = kind is CollectiveKind.ALL_REDUCE
+        at, shares = np.array(self.all_reduce if reduces else self.all_gather).T
+        if nodes > at[-1] and not reduces and len(at) > 1:
+            slope = np.log(shares[-1] / shares[-2]) / np.log(at[-1] / at[-2])
+            return float(shares[-1] * (nodes / at[-1]) ** min(slope, 0.0))
+        return float(np.interp(np.log(nodes), np.log(at), shares))
+
+
 @dataclass(frozen=True)
 class Nccl:
     """NCCL on GPUs of one kind.
@@ -37,6 +78,7 @@ class Nccl:
     algo: str = ""
     proto: str = ""
     nvls_enable: int = 2  # 0: NCCL does without the NVLink switch's reduction
+    rails: RailShares | None = None  # None: as on InfiniBand
 
 
 class Timing(NamedTuple):

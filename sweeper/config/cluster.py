@@ -19,7 +19,7 @@ from dimsweep.engine import (
     naming_place,
     suggest_names,
 )
-from dimsweep.engine.cluster import MEMORIES, Nccl, Timings
+from dimsweep.engine.cluster import MEMORIES, Nccl, RailShares, Timings
 from dimsweep.engine.formats import GIVE, read_nccl_tests
 from dimsweep.engine.formats.astra_sim import read_topology
 from dimsweep.engine.topology import parse_shape
@@ -35,6 +35,7 @@ from dimsweep.sweeper.part import (
     list_parser,
     member_parser,
     mirror,
+    to_plain,
 )
 from dimsweep.sweeper.places import find_file
 
@@ -245,7 +246,16 @@ class Memory(
         return MEMORIES[self.kind](**given)
 
 
-_NCCL = ("nccl_algo", "nccl_proto", "nccl_nvls_enable")
+_NCCL = ("nccl_algo", "nccl_proto", "nccl_nvls_enable", "nccl_rails")
+
+
+_Rails = mirror(RailShares)
+
+
+def _parse_rails(value: Any) -> RailShares:
+    if isinstance(value, RailShares):
+        return value
+    return RailShares(**dict(_Rails.from_plain(value)))
 
 
 _Names = Annotated[str | tuple[str, ...], ValueParser(list_parser(str), takes="name, or a list")]
@@ -282,6 +292,16 @@ class Collective(
     nccl_proto: str = ""
     #: NCCL_NVLS_ENABLE: 0 is off, 1 on, 2 where the hardware has it.
     nccl_nvls_enable: WholeNumber = 2
+    #: Shares of a rail's bandwidth that collectives between nodes reach: pairs of nodes and share
+    #: for `all_reduce`, and for `all_gather` and all others, such as [[2, 0.9], [4, 0.4]]. By
+    #: default 0.96 on any number of nodes, as on InfiniBand.
+    nccl_rails: (
+        Annotated[
+            RailShares,
+            ValueParser(_parse_rails, lambda a: to_plain(vars(a)), takes="mapping"),
+        ]
+        | None
+    ) = None
 
     def build(self, n_dims: int) -> CollectiveModel:
         """Return the model of collectives for ``n_dims`` dimensions; reads ``measured``."""
@@ -332,7 +352,8 @@ class Collective(
                 where="nccl_nvls_enable",
                 code="out-of-range",
             )
-        return Nccl(self.gpu, self.nccl_algo, self.nccl_proto, self.nccl_nvls_enable)
+        limits = (self.nccl_algo, self.nccl_proto, self.nccl_nvls_enable)
+        return Nccl(self.gpu, *limits, self.nccl_rails)
 
     def _check_no_nccl(self) -> None:
         """Raise :class:`DimsweepError` for a setting of NCCL if NCCL does not run."""

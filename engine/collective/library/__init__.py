@@ -59,7 +59,7 @@ def library_of(model: CollectiveModel) -> Library | None:
     if model.library is not None:
         set_by_user = model.library
         limits = Limits(set_by_user.algo, set_by_user.proto, set_by_user.nvls_enable != 0)
-        gpu = replace(gpu_called(set_by_user.gpu), limits=limits)
+        gpu = replace(gpu_called(set_by_user.gpu), limits=limits, rails=set_by_user.rails)
         nccl = Library(
             partial(predictions, gpu), partial(_by_nccl, gpu, model), message_shares(gpu)
         )

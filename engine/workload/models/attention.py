@@ -76,6 +76,7 @@ def attention_block(model: TransformerShape, r: Region) -> LayerBlock:
     out = r.linear("projection", tokens, queries, model.hidden)
     core, core_back, core_kept, core_gradients = _build_core(model, r)
     keys = value * tokens * 2 * model.kv * model.head / t  # bytes of the rank's keys and values
+    core, core_back = _add_copies(core, core_back, r, value * tokens * queries, keys)
     around, around_back = add_exchange(core, core_back, r, keys, value * tokens * queries)
     forward: tuple[Step, ...] = (
         norm,
@@ -104,7 +105,9 @@ def attention_block(model: TransformerShape, r: Region) -> LayerBlock:
         + out.forward * r.shard.recomputes(Module.LINEAR),
         parameters=model.hidden * (projected + queries) + biases + norms,
         activations=(
-            (2 - norm_again) * r.part_bytes
+            r.part_bytes
+            + r.kept_bytes
+            - norm_again * r.part_bytes
             + value * tokens * (projected + queries)
             + (r.rows * model.hidden if model.dropout else 0)
             + (0 if selective else core_kept)
@@ -112,6 +115,24 @@ def attention_block(model: TransformerShape, r: Region) -> LayerBlock:
         transient=r.buffer_bytes + gradients + core_kept * selective + r.part_bytes * norm_again,
         cache=_cache_bytes(model, r.shard),
     )
+
+
+def _add_copies(
+    core: tuple[Kernel, ...],
+    core_back: tuple[Kernel, ...],
+    r: Region,
+    queries: float,
+    keys: float,
+) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...]]:
+    """Add the copies of eager PyTorch that bring queries, keys and values into their order.
+
+    All are transposed; keys and values are joined and transposed again; queries are rotated into
+    a copy, keys in place (``_forward_training`` of nanotron's ``models/llama.py``).
+    """
+    if not r.shard.eager:
+        return core, core_back
+    copies = elementwise("arrange", 2 * (queries + keys) + 4 * keys + 2 * queries + keys)
+    return (copies, *core), (*core_back, copies._replace(name="arrange input_grad"))
 
 
 def _cache_bytes(model: TransformerShape, shard: Shard) -> float:

@@ -39,7 +39,11 @@ def dense_block(model: TransformerShape, r: Region) -> LayerBlock:
         again=(norm,) * norm_again + half + (activated,) * act_again,
         parameters=model.hidden * (first + inner) + biases + norms,
         activations=(
-            2 * r.part_bytes + kept + (r.rows * model.hidden if model.dropout else 0) - made_again
+            r.part_bytes
+            + r.kept_bytes
+            + kept
+            + (r.rows * model.hidden if model.dropout else 0)
+            - made_again
         ),
         transient=r.buffer_bytes + kept + made_again,
     )
@@ -53,8 +57,14 @@ def _build_network(
     one = r.linear(f"{name} 1", r.tokens, model.hidden, first)
     two = r.linear(f"{name} 2", r.tokens, inner, model.hidden)
     kept = r.value * r.tokens * (first + inner)
-    activated = elementwise(activation, kept)
-    activated_back = elementwise(f"{activation} input_grad", kept + r.value * r.tokens * first)
+    traffic, traffic_back = kept, kept + r.value * r.tokens * first
+    if r.shard.eager and model.gated:
+        # silu(gate) is written, kept, and read by the product with the other half; autograd reads
+        # both halves' gradients and joins them.
+        half = r.value * r.tokens * inner
+        kept, traffic, traffic_back = kept + half, traffic + 2 * half, traffic_back + 7 * half
+    activated = elementwise(activation, traffic)
+    activated_back = elementwise(f"{activation} input_grad", traffic_back)
     forward = (*r.column(one), activated, *r.row(two))
     return (
         forward,
@@ -177,18 +187,24 @@ def _exchange(
 def _list_all_to_alls(model: TransformerShape, r: Region, n_bytes: float) -> Iterator[Step]:
     """Yield the all-to-alls to the ranks of the experts, or first to their nodes.
 
-    With uniformly chosen experts, ``top_k`` experts are on n (1 - (1 - 1/n)^top_k) of n nodes, or
-    on the number to which the router is limited (DeepSeek-V3's node-limited routing).
+    A router may be limited to a number of nodes (DeepSeek-V3's node-limited routing). Within a
+    node, a token is then sent once to each rank that has experts for it, instead of to each expert.
     """
-    n = r.shard.expert_nodes
+    n, ranks, each = r.shard.expert_nodes, r.shard.expert, n_bytes / model.top_k
+    copies = _count_copies(ranks, model.top_k) if r.shard.experts_by_node else model.top_k
     if n > 1:
-        met = min(n * (1 - (1 - 1 / n) ** model.top_k), r.shard.nodes_a_token or n)
-        yield CollectiveStep(Kind.ALL_TO_ALL, n_bytes * met / model.top_k, "expert_nodes")
-        if r.shard.expert > n:
-            yield CollectiveStep(Kind.ALL_TO_ALL, n_bytes, "expert_neighbours")
-    elif r.shard.expert > 1:
+        met = min(_count_copies(n, model.top_k), r.shard.nodes_a_token or n)
+        yield CollectiveStep(Kind.ALL_TO_ALL, each * met, "expert_nodes")
+        if ranks > n:
+            yield CollectiveStep(Kind.ALL_TO_ALL, each * copies, "expert_neighbours")
+    elif ranks > 1:
         axis = "expert_ranks" if r.shard.whole_experts else "expert"
-        yield CollectiveStep(Kind.ALL_TO_ALL, n_bytes, axis)
+        yield CollectiveStep(Kind.ALL_TO_ALL, each * copies, axis)
+
+
+def _count_copies(places: int, experts: int) -> float:
+    """Return the number of places that hold a token's uniformly chosen experts."""
+    return places * (1 - (1 - 1 / places) ** experts)
 
 
 def _expert_work(

@@ -315,6 +315,8 @@ class Shard:
     context_exchange: ContextExchange = ContextExchange.GATHER
     whole_experts: bool = False
     fused_experts: bool = False
+    eager: bool = False
+    experts_by_node: bool = False
     expert_nodes: int = 1
     nodes_a_token: int = 0
     dispatch_value: float | None = None

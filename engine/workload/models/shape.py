@@ -197,6 +197,11 @@ class Region:
         return self.value * self.rows * self.hidden
 
     @property
+    def kept_bytes(self) -> float:
+        """Bytes of a norm's output that the backward pass needs: gathered in eager PyTorch."""
+        return self.full_bytes if self.shard.eager else self.part_bytes
+
+    @property
     def buffer_bytes(self) -> float:
         """Bytes of a region's buffers for all tokens in the backward pass."""
         return 3 * self.full_bytes
@@ -286,11 +291,13 @@ class Region:
         gathered, summed = f"{layer.name} input", f"{layer.name} sum"
         if self.shard.tensor == 1:
             return layer.backward
+        again = self.is_divided and not self.shard.eager  # inputs that are not kept
         if self.shard.overlap_tensor is TensorOverlap.NONE:
-            return (*self.enter(precision=layer.precision), *layer.backward, *self.leave())
-        before: tuple[Step, ...] = self.enter(gathered, precision=layer.precision)
+            before = self.enter(precision=layer.precision) if again else ()
+            return (*before, *layer.backward, *self.leave())
+        before = self.enter(gathered, precision=layer.precision) if again else ()
         between: tuple[Step, ...] = self.leave(summed)
-        after: tuple[Step, ...] = (WaitStep(gathered),) if self.is_divided else ()
+        after: tuple[Step, ...] = (WaitStep(gathered),) if again else ()
         rest: tuple[Step, ...] = (*layer.weight_grad, WaitStep(summed))
         return (*before, *layer.input_grad, *after, *between, *rest)
 

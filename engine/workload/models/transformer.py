@@ -181,8 +181,18 @@ class Transformer(TransformerShape, Model):
         norm, norm_back = r.norm("final norm")
         # Each rank holds a part of the vocabulary: the maximum, the predicted logit, and the sum.
         agree = r.reduce(4.0 * tokens) * 3
-        scan = elementwise("loss", (2 * value + 12) * tokens * columns)
-        loss_back = elementwise("loss input_grad", (4 + value) * tokens * columns)
+        traffic, traffic_back, held = 2 * value + 12, 4 + value, 4.0
+        if r.shard.eager:
+            # Forward: a cast to fp32, the maximum, its subtraction, exp, the sum and the division;
+            # backward: the product and a cast (_ShardedCrossEntropy of nanotron's functional.py).
+            # The logits, their fp32 copy, the softmax, and its gradient in 16 bits are held.
+            traffic, traffic_back, held = (
+                value + 4 + 4 + 8 + 8 + 4 + 8,
+                8 + 4 + value,
+                8 + 2 * value,
+            )
+        scan = elementwise("loss", traffic * tokens * columns)
+        loss_back = elementwise("loss input_grad", traffic_back * tokens * columns)
         backward: tuple[Step, ...] = (
             loss_back,
             *r.column_backward(logits),
@@ -193,7 +203,7 @@ class Transformer(TransformerShape, Model):
             (norm, *r.enter(), *logits.forward, *agree, scan),
             backward,
             parameters=self._head_parameters(t),
-            activations=2 * value * r.rows * self.hidden + 4 * tokens * columns,
+            activations=2 * value * r.rows * self.hidden + held * tokens * columns,
             # Gradients of the logits overwrite the logits; the gradient of the weights is added.
             transient=r.buffer_bytes
             + 3 * r.part_bytes

@@ -52,10 +52,20 @@ def footprint(
         optimizer=here[Offload.OPTIMIZER],
         activations=here[Offload.ACTIVATIONS],
         transient=transient,
-        buffers=plan.stack.flat_buffers(_held_values(stage, plan, held(1.0, cut=plan.zero >= 1))),
+        buffers=_buffer_bytes(stage, plan, held(1.0, cut=plan.zero >= 1)),
         peak=peak,
         remote=sum(away.values()) + stored,
     )
+
+
+def _buffer_bytes(stage: Stage, plan: ParallelPlan, updated: float) -> float:
+    """Return the bytes of the stack's buffers, and of gradients that wait for a pass's end.
+
+    PyTorch's DistributedDataParallel copies gradients into buckets as large as all of them
+    (``gradient_as_bucket_view``, off by default).
+    """
+    waiting = plan.value * (stage.parameters + stage.expert_parameters) if plan.eager else 0.0
+    return plan.stack.flat_buffers(_held_values(stage, plan, updated)) + waiting
 
 
 def _held_values(stage: Stage, plan: ParallelPlan, updated: float) -> Held:

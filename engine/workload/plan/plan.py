@@ -186,8 +186,13 @@ class ParallelPlan:
     #: Whether one kernel computes the products of all experts of a rank; otherwise a kernel for
     #: each expert (Transformer Engine's grouped linear layers).
     fused_experts: bool = False
-    #: Whether a token is sent once to each node that holds its experts, and is copied within the
-    #: node (DeepSeek-AI's DeepEP).
+    #: Whether PyTorch runs a transformer operator by operator. Kernels of their own then rearrange
+    #: queries, keys and values, multiply the two halves of a gated network, and compute the loss in
+    #: fp32 step by step. Gathered inputs are kept for the backward pass, and so are the gradients
+    #: of all weights until it ends. Otherwise kernels are fused as in Megatron-Core.
+    eager: bool = False
+    #: Whether a token is sent once to each node that holds its experts, and within a node once to
+    #: each rank (DeepSeek-AI's DeepEP). Otherwise each expert is sent a copy.
     experts_by_node: bool = False
     #: With `experts_by_node`: largest number of nodes that hold a token's experts (node-limited
     #: routing, DeepSeek-V3, section 2.1.2); 0: no limit.
@@ -368,6 +373,8 @@ class ParallelPlan:
             context_exchange=self.context_exchange,
             whole_experts=self.whole_experts,
             fused_experts=self.fused_experts,
+            eager=self.eager,
+            experts_by_node=self.experts_by_node,
             expert_nodes=mesh.degree(EXPERT_NODES),
             nodes_a_token=self.nodes_a_token,
             dispatch_value=self.dispatch_value,

@@ -38,6 +38,11 @@ OFFERS = {
             "reports of Megatron, NeMo, BigScience and others (tests/golden/clusters)",
             target="clusters:command",
         ),
+        "plans": Verification(
+            "Compare plans that others tried: errors, memory, and the plan that dimsweep prefers.",
+            "nanotron's sweep of plans, vTrain, and MLPerf training v6.0 (tests/golden/plans)",
+            target="clusters.ranked:command",
+        ),
         "networks": Verification(
             "Compare counts of parts, and path lengths, of published networks with generated ones.",
             "Yan et al., From ATOP to ZCube, SIGCOMM 2025, tables 3 and 7 (tests/golden/networks)",

@@ -7,6 +7,7 @@ from enum import StrEnum
 from functools import cache
 from typing import NamedTuple
 
+from dimsweep.engine.cluster.cluster import RailShares
 from dimsweep.engine.errors import DimsweepError, suggest_names
 from dimsweep.engine.kinds import CollectiveKind
 
@@ -194,6 +195,7 @@ class Gpu:
     speeds: tuple[float, ...] = ()
     crowding: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)  # of the user to NCCL's choice
+    rails: RailShares | None = None  # of the user's network, which NCCL's choice does not know
 
     def crowded(self, ranks: int, algorithm: Algorithm) -> float:
         """Return an ``algorithm``'s share of the bandwidth among ``ranks`` GPUs of a node."""

@@ -96,6 +96,8 @@ class _Run:
         if inside:
             share = self._rate / self.gpu.link
             share *= self.gpu.crowded(self.request.ranks_a_node, self.choice.algorithm)
+        elif self.gpu.rails is not None:
+            share = min(share, self.gpu.rails.find(self.request.kind, self.request.nodes))
         growth, sent = 1.0, _passes(kind) * (p - 1) / p
         if kind is CollectiveKind.REDUCE_SCATTER:
             growth = 1 / p

@@ -5,7 +5,7 @@ and is simulated.  Nothing is fitted here.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -112,7 +112,7 @@ def command(
     data = data or find_recorded("clusters", "--data")
     files = _choose_tables(find_tables(data), tables)
     with showing_progress("simulating measured iterations", console):
-        answers = compare(files)
+        answers = compare({file: _read_measurements(file) for file in files})
     for file in files:
         if own := [row for row in answers[file] if isinstance(row, Compared)]:
             print_rows(file.stem, own, console)
@@ -158,12 +158,17 @@ def _cover_intervals(
     return found
 
 
-def compare(files: Sequence[Path]) -> dict[Path, list[Compared | str]]:
-    """Return every row of the tables with its prediction, or the reason why it is left out."""
-    work = [(file, line, row) for file in files for line, row in _read_measurements(file)]
+def compare(
+    tables: Mapping[Path, Iterable[tuple[int, Measurement | LeftOut]]],
+) -> dict[Path, list[Compared | str]]:
+    """Return every row of the tables with its prediction, or the reason why it is left out.
+
+    A row with a time and a memory is returned once for each.
+    """
+    work = [(file, line, row) for file, rows in tables.items() for line, row in rows]
     rows = [row for _, _, row in work if isinstance(row, Measurement)]
     predictions = iter([*map_in_processes(_predict, rows, chunksize=4)])
-    answers: dict[Path, list[Compared | str]] = {file: [] for file in files}
+    answers: dict[Path, list[Compared | str]] = {file: [] for file in tables}
     for file, line, row in work:
         ours = str(row) if isinstance(row, LeftOut) else next(predictions)
         if isinstance(row, LeftOut) or isinstance(ours, str):
@@ -173,6 +178,8 @@ def compare(files: Sequence[Path]) -> dict[Path, list[Compared | str]]:
         compared = Compared(line, row, ours, system.kind, kind, fitted, not system.is_measured)
         if row.seconds is not None or row.used is None:
             answers[file].append(compared)
+        if row.seconds is not None and row.memory is not None:
+            answers[file].append(replace(compared, measured=replace(row, seconds=None)))
         if row.used is not None:
             reserved = row.used - compute_uncounted_memory(row, system.domain)
             of_memory = replace(row, seconds=None, memory=reserved)

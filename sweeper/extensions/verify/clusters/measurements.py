@@ -132,7 +132,7 @@ def find_tables(folder: Path) -> list[Path]:
 
 def read_table(file: Path) -> Iterator[tuple[int, Measurement | LeftOut]]:
     """Yield the line number of each row with its measurement, or the reason to leave it out."""
-    with _open_table(file) as lines:
+    with open_table(file) as lines:
         reader = csv.DictReader(lines)
         for row in reader:
             filled = {key: (value or "").strip() for key, value in row.items() if key}
@@ -143,12 +143,13 @@ def read_table(file: Path) -> Iterator[tuple[int, Measurement | LeftOut]]:
 
 
 def _read_header(file: Path) -> list[str]:
-    with _open_table(file) as lines:
+    with open_table(file) as lines:
         return next(csv.reader(lines), [])
 
 
 @contextmanager
-def _open_table(file: Path) -> Iterator[TextIO]:
+def open_table(file: Path) -> Iterator[TextIO]:
+    """Open a CSV file; raise :class:`DimsweepError` for one that cannot be read."""
     try:
         with file.open(encoding="utf-8", newline="") as lines:
             yield lines

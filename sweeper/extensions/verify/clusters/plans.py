@@ -173,6 +173,39 @@ _STACKS: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
         },
         {"npu.memory_efficiency": 0.5, **_HOST},
     ),
+    # nanotron in eager PyTorch: all-gathers and reduce-scatters of tensor parallelism run beside
+    # one shard's product only; DDP's buckets are summed up in fp32 by kernels of their own
+    # (src/nanotron/optim/gradient_accumulator.py); two messages of metadata before each tensor
+    # between stages block (src/nanotron/parallel/pipeline_parallel/p2p.py).
+    (
+        "huggingface/nanotron",
+        {
+            "stack": "ddp",
+            "bucket": "50 MB",  # in fp32; 25 MB of bf16
+            "sequence_parallel": True,
+            "overlap_tensor": "backward",
+            "gradients": "fp32",
+            "fused_sums": False,
+            "blocking_messages": True,
+            "eager": True,
+        },
+        _HOST,
+    ),
+    # Megatron-DeepSpeed of 2022, without ZeRO and without buckets of gradients.
+    (
+        "via-research/vtrain",
+        {
+            "stack": "deepspeed",
+            "bucket": "1 TB",
+            "sequence_parallel": False,
+            "overlap_gradients": False,
+            "blocking_messages": True,
+            "overlap_tensor": "none",
+            "gradients": "bf16",
+            "fused_sums": False,
+        },
+        {"npu.memory_efficiency": 0.5, "npu.host": "75 us"},
+    ),
     (
         "images/scaling",
         {
@@ -281,7 +314,8 @@ def configure(measured: Measurement, micro_batches: int) -> Config:
         "recompute_modules": _parse_modules(measured),
         "stage_layers": list(measured.stage_layers)
         or _find_layout(measured)
-        or _fill_stages(measured),
+        or _fill_stages(measured)
+        or _balance_stages(measured),
         "whole_experts": measured.expert > 1 and measured.tensor > 1,
         **_parse_sharding(measured),
         **_build_stack(measured),
@@ -320,6 +354,25 @@ def _fill_stages(measured: Measurement) -> list[int]:
         return []
     filled = [min(most, layers - most * s) for s in range(stages)]
     return filled if layers % stages and min(filled) > 0 else []
+
+
+def _balance_stages(measured: Measurement) -> list[int]:
+    """Return nanotron's layers per stage, balanced by products; empty for other stacks.
+
+    A stage ends with the block by which the work exceeds its share; the logits count, too
+    (``build_model`` of src/nanotron/models/base.py).
+    """
+    if "nanotron" not in measured.source or measured.pipeline == 1:
+        return []
+    shape, stages = measured.shape, measured.pipeline
+    layer = 4 * shape["hidden"] + 3 * shape["ffn"]
+    total = shape["layers"] * layer + shape["vocab"]
+    found = [0] * stages
+    stage = 0
+    for n in range(1, shape["layers"] + 1):
+        found[stage] += 1
+        stage += n * layer > total * (stage + 1) / stages
+    return found
 
 
 def _find_micro_batch(measured: Measurement) -> int:
@@ -414,8 +467,10 @@ def _build_stack(measured: Measurement) -> dict[str, Any]:
         keys = keys | find_recipe(measured)[0]
     if "fsdp" in measured.sharding.lower() and keys == _MEGATRON:
         keys = keys | {"gradients": "bf16"}  # Megatron-FSDP's user guide
-    if re.search("deepep", measured.note.lower()):
+    if re.search("deepep|hybridep", measured.note.lower()):
         keys = keys | {"experts_by_node": True}
+    if "1f1b overlap" in measured.note.lower():
+        keys = keys | {"overlap_experts": True, "fused_experts": True}
     if "bigscience" in measured.source and measured.precision == "bf16":
         keys = keys | {"gradients": "fp32"}
     if re.search("async ?tp", measured.note.lower()):
@@ -433,6 +488,8 @@ def _build_software(measured: Measurement) -> dict[str, Any]:
     keys = dict(_find_entry(measured)[2])
     if "npu.host" in keys and "experts" in build_model(measured):
         keys |= _HOST_OF_EXPERTS
+    if "full-iteration cuda graphs" in measured.note.lower():
+        keys.pop("npu.host", None)
     if "Megatron-Bridge" in measured.source:
         if has_graphs(measured):
             del keys["npu.host"]

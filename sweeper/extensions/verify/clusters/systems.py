@@ -85,6 +85,7 @@ _B200 = _hgx("b200", "topology=hgx_b200")
 _GB200 = "npu=gb200", "collective.gpu=b200", "topology=hgx_b200"
 _RACK, _OF_RACK = 72, 64  # GPUs of an NVL72, and those that jobs of several racks use of each
 _TORUS = "topology.latency=[1 us,1 us,1 us]"
+_EFA = "collective.nccl_rails={all_reduce:[[2,0.9],[4,0.4]],all_gather:[[2,0.46],[4,0.3]]}"
 _FAST = "topology.bandwidth=[900 GB/s,100 GB/s]"  # an 800 Gb/s port a GPU
 # The first pattern that the name matches counts.
 SYSTEMS = (
@@ -92,6 +93,8 @@ SYSTEMS = (
     # Four 100 Gb/s Omni-Path ports a node, 6.25 GB/s a GPU; their own all-reduce log says 5.06,
     # and NCCL's protocols leave 0.96 of a port.
     System("A100", "a100.*jean zay", 8, (*_A100, "topology.bandwidth=[300 GB/s,5.27 GB/s]")),
+    # Four ports of 200 Gb/s a node.
+    System("A100", "a100.*vtrain", 8, (*_A100, "topology.bandwidth=[300 GB/s,12.5 GB/s]")),
     System("A100", "a100", 8, _A100),
     System("A800", "a800", 8, (*_A100, "topology.bandwidth=[200 GB/s,25 GB/s]")),
     System("H800", "h800", 8, (*_H100, "topology.bandwidth=[200 GB/s,50 GB/s]")),
@@ -102,6 +105,9 @@ SYSTEMS = (
     System(
         "H100", "h100.*500w", 8, (*_H100, "npu.efficiency=0.65", "npu.memory_bandwidth=2400 GB/s")
     ),
+    # Amazon's EFA, with NCCL 2.18, which has no PAT yet: GB/s on the bus that nanotron's authors
+    # measured at 256 MB on 2 and 4 nodes, of eight rails of 50 GB/s.
+    System("H100", "h100.*p5", 8, (*_H100, "collective.nccl_algo=^pat", _EFA)),
     System("H100", "h100", 8, _H100),
     # B200's chip; no kernels of the others were measured.  In GB300 it gets 1,400 W instead of
     # the GB200's 1,200, and in HGX B300 1,100 instead of 1,000; it sustains as much more.
@@ -183,6 +189,7 @@ _MODELS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("deepseek.?v3", "DeepSeek", _DEEPSEEK_3),
     ("kimi.?k2", "Kimi", _DEEPSEEK_3 | {"experts": 384, "dense_layers": 1}),
     ("mixtral", "Mixtral", _LLAMA | {"experts": 8, "top_k": 2}),
+    ("llama 1b", "Llama", _LLAMA | {"tied": True}),
     ("llama", "Llama", _LLAMA),
     ("qwen|mistral|deepseek|olmo|yi-|granite|phi|internlm|baichuan", "Llama", _LLAMA),
     ("gemma", "Llama", _LLAMA | {"tied": True}),
@@ -199,7 +206,15 @@ _OF_STACKS: dict[str, dict[str, Any]] = {
     "eth-easl/sailor": {"tied": False, "dropout": False, "bias": False},
 }
 # Before 2023 scores were computed and stored; so they are without flash attention.
-_STORED_SCORES = ("bigscience", "images/scaling", "2020", "2021", "2022", "eth-easl/sailor")
+_STORED_SCORES = (
+    "bigscience",
+    "images/scaling",
+    "2020",
+    "2021",
+    "2022",
+    "eth-easl/sailor",
+    "via-research/vtrain",
+)
 
 
 def find_family(measured: Measurement) -> str:

@@ -29,7 +29,7 @@ from dimsweep.engine import (
     simulate,
 )
 from dimsweep.engine.bound import EventBound, LinearSpace, time_of
-from dimsweep.engine.cluster import Nccl
+from dimsweep.engine.cluster import Nccl, RailShares
 from dimsweep.engine.collective.library import Request
 from dimsweep.engine.collective.library.nccl import nvls
 from dimsweep.engine.collective.library.nccl.gpus import (
@@ -77,6 +77,54 @@ def test_protocols_follow_one_another_with_size() -> None:
     found = [chosen("a100", ALL_GATHER, size, 8) for size in sizes]
     assert found == [LL, LL, LL128, SIMPLE]
     assert [chosen("a100", ALL_GATHER, size, 2) for size in sizes] == [LL, SIMPLE, SIMPLE, SIMPLE]
+
+
+EFA = RailShares(all_reduce=((2, 0.9), (4, 0.4)), all_gather=((2, 0.46), (4, 0.3)))
+
+
+def test_shares_of_rails_follow_the_nodes() -> None:
+    assert [EFA.find(ALL_REDUCE, n) for n in (2, 4, 64)] == [0.9, 0.4, 0.4]
+    assert EFA.find(ALL_REDUCE, 3) == pytest.approx(0.9 - 0.5 * math.log2(1.5))
+    found = [EFA.find(ALL_GATHER, n) for n in (2, 4, 8, 16)]
+    assert found == pytest.approx([0.46, 0.3, 0.3**2 / 0.46, 0.3**3 / 0.46**2])
+    assert EFA.find(ALL_TO_ALL, 8) == EFA.find(REDUCE_SCATTER, 8) == found[2]
+
+
+def test_a_slow_network_slows_collectives_between_nodes_only() -> None:
+    def took(kind: CollectiveKind, nodes: int, rails: RailShares | None) -> float:
+        shape, bandwidth = (
+            ("Switch(8)_Switch(4)", [450e9, 50e9])
+            if nodes > 1
+            else (
+                "Switch(8)",
+                [450e9],
+            )
+        )
+        topology = Topology.build(shape, bandwidth=bandwidth, latency=[0] * len(bandwidth))
+        model = CollectiveModel(library=Nccl("h100", rails=rails))
+        group = Group(topology.sizes, (1,) * len(bandwidth))
+        work = Workload.of_one(Collective(kind, 256e6, "all"), group)
+        return simulate(work, Cluster(topology, collectives=model)).time
+
+    for kind in (ALL_REDUCE, ALL_GATHER):
+        assert took(kind, 4, EFA) > 1.5 * took(kind, 4, None)
+        assert took(kind, 1, EFA) == took(kind, 1, None)
+
+
+@pytest.mark.parametrize(
+    ("knots", "place"),
+    [((), "all_gather"), (((4, 0.4), (2, 0.9)), "all_gather"), (((1, 0.4),), "all_gather")],
+)
+def test_shares_of_rails_rise_with_the_nodes(
+    knots: tuple[tuple[float, float], ...], place: str
+) -> None:
+    with refused(place, "invalid"):
+        RailShares(all_reduce=((2, 0.9),), all_gather=knots)
+
+
+def test_shares_of_rails_are_shares() -> None:
+    with refused("all_reduce", "out-of-range", "1.5"):
+        RailShares(all_reduce=((2, 1.5),), all_gather=((2, 1),))
 
 
 def test_ll128_needs_nvlink() -> None:

@@ -281,6 +281,50 @@ def test_sequence_parallelism_gathers_what_is_cast_already(wide: bool, share: fl
         assert sent(after, CollectiveKind.REDUCE_SCATTER) == summed, "sums are not narrow"
 
 
+def test_eager_pytorch_runs_copies_and_the_loss_in_memory() -> None:
+    """Bytes of nanotron's kernels: 18 values of a token's feature to arrange queries, keys and
+    values, one more half of a gated network kept, and 52 bytes of each logit."""
+    llama = dataclasses.replace(
+        GPT3, hidden=4096, heads=32, head_size=128, ffn=16384, gated=True, flash=True
+    )
+
+    def network(**keys: Any) -> RankModel:
+        return llama.for_rank(Shard(batch=1, **keys))
+
+    def traffic(block: LayerBlock) -> dict[str, float]:
+        steps = (*block.forward, *block.backward)
+        return {k.name: k.n_bytes for k in steps if isinstance(k, Kernel)}
+
+    fused, eager = network(), network(eager=True)
+    features, logits = llama.sequence * llama.hidden, llama.sequence * llama.vocabulary
+    found, before = traffic(eager.layers[0]), traffic(fused.layers[0])
+    assert found["arrange"] == found["arrange input_grad"] == 2 * 18 * features
+    halves = 2 * 4 * features  # of gate and input, in bytes
+    assert found["activation"] - before["activation"] == 2 * halves
+    assert found["activation input_grad"] - before["activation input_grad"] == 7 * halves
+    assert eager.layers[0].activations - fused.layers[0].activations == halves
+    loss = traffic(eager.back[0])
+    assert loss["loss"] + loss["loss input_grad"] == 52 * logits
+    assert eager.back[0].activations - fused.back[0].activations == (12 - 4) * logits
+
+
+def test_eager_pytorch_keeps_what_it_gathers() -> None:
+    shard = Shard(batch=1, tensor=8, sequence_parallel=True)
+    fused, eager = (
+        GPT3.for_rank(dataclasses.replace(shard, eager=eager)).layers[0] for eager in (False, True)
+    )
+
+    def gathers(steps: Sequence[Step]) -> int:
+        return sum(
+            isinstance(s, CollectiveStep) and s.kind is CollectiveKind.ALL_GATHER for s in steps
+        )
+
+    assert gathers(eager.forward) == gathers(fused.forward) == 2
+    assert (gathers(fused.backward), gathers(eager.backward)) == (4, 2)
+    whole = 2 * GPT3.sequence * GPT3.hidden
+    assert eager.activations - fused.activations == pytest.approx(2 * whole * 7 / 8)
+
+
 def test_a_token_activates_37_billion_parameters_of_deepseek_v3() -> None:
     """DeepSeek-AI, "DeepSeek-V3" (2024), section 1; the embedding is looked up, not multiplied."""
     network = LATENT.for_rank(Shard(batch=1))

@@ -264,6 +264,28 @@ def test_deepspeed_holds_flat_buffers(keys: dict[str, Any], expected: float) -> 
     assert ours.buffers == pytest.approx(expected * n + largest, rel=0.01)
 
 
+@pytest.mark.parametrize(("ranks", "k"), [(2, 8), (4, 8), (8, 8), (8, 2), (16, 1)])
+def test_a_token_goes_once_to_each_rank_of_a_node(ranks: int, k: int) -> None:
+    model = dataclasses.replace(UNTIED, experts=16, top_k=k)
+    placed = DeviceMesh.place({"expert": ranks}, (ranks,))
+
+    def sent(*, by_node: bool) -> float:
+        plan = ParallelPlan(batch=ranks, experts_by_node=by_node)
+        workload = training(model, plan, placed)
+        return collective_bytes(workload, "expert")[CollectiveKind.ALL_TO_ALL]
+
+    copies = ranks * (1 - (1 - 1 / ranks) ** k)
+    assert sent(by_node=True) == pytest.approx(sent(by_node=False) * copies / k)
+    assert copies <= min(ranks, k)
+
+
+def test_eager_pytorch_holds_the_gradients_of_all_weights() -> None:
+    plans = [ParallelPlan(16, eager=eager) for eager in (False, True)]
+    fused, eager = (training_footprint(UNTIED, plan, mesh((4,))) for plan in plans)
+    assert eager.buffers - fused.buffers == eager.weights
+    assert eager.activations > fused.activations
+
+
 def test_a_bucket_of_deepspeed_has_half_a_billion_gradients() -> None:
     held = Held(2e9, 1e8, 5e8, is_cut=True, value=2.0, gradient=2.0)
     assert Stack.DEEPSPEED.flat_buffers(held) == 1e9 + 6 * 5e8
@@ -901,9 +923,12 @@ def test_a_token_goes_once_to_each_node_and_is_copied_there() -> None:
         (n_bytes,) = found
         return n_bytes
 
-    # Two experts of a token lie on 2 (1 - (1/2)^2) of two nodes.
+    # Two experts of a token lie on 2 (1 - (1/2)^2) of two nodes, and on 4 (1 - (3/4)^2) of four
+    # ranks.
     direct = sent("expert")
-    assert sent("expert_neighbours", experts_by_node=True) == direct
+    copies = 4 * (1 - (3 / 4) ** 2)
+    neighbours = sent("expert_neighbours", experts_by_node=True)
+    assert neighbours == pytest.approx(direct * copies / 2)
     assert sent("expert_nodes", experts_by_node=True) == pytest.approx(direct * 1.5 / 2)
 
 

@@ -1,0 +1,198 @@
+"""Tables of plans that others tried on their clusters, each in its source's own columns.
+
+A row becomes the :class:`Measurement` that the tables of tests/golden/clusters give.  The facts
+that a table does not print (shapes, vocabularies, the network) are those of its source, which the
+README of tests/golden names.
+"""
+
+import csv
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.extensions.verify.clusters.measurements import (
+    GIB,
+    LeftOut,
+    Measurement,
+    open_table,
+)
+
+Row = Mapping[str, str]
+_DENSE = {"latent": False, "context": 1, "expert": 1, "interleave": 1, "note": ""}
+
+
+# --- nanotron: the Ultra-Scale Playbook's sweep on AWS p5 ----------------------------------------
+# Layers, hidden, heads and intermediate of examples/config_*.yaml; sequences of 4,096 tokens.
+_LLAMA = {
+    "1B": (16, 2048, 32, 8192),
+    "3B": (28, 3072, 32, 8192),
+    "8B": (32, 4096, 32, 14336),
+    "70B": (80, 8192, 64, 28672),
+    "80B": (80, 8192, 64, 28672),
+}
+
+
+def _parse_nanotron(table: str, row: Row) -> Measurement:
+    if row["model"] not in _LLAMA:
+        raise LeftOut(f"the shape of its model {row['model']!r} is not known")
+    layers, hidden, heads, ffn = _LLAMA[row["model"]]
+    batch, sequence = int(row["global_batch"]), 4096
+    return Measurement(
+        table=table,
+        source="huggingface/nanotron@0e0a27ea",
+        model=f"Llama {row['model']}",
+        shape={
+            **{"layers": layers, "hidden": hidden, "heads": heads, "ffn": ffn},
+            "kv_heads": int(row["kv_heads"]),
+            "vocab": int(row["vocabulary"]),
+            "sequence": sequence,
+        },
+        gpu="H100 (AWS p5)",
+        gpus=8 * int(row["nodes"]),
+        **_read_degrees(row, "tp", "pp", "dp"),
+        micro_batch=int(row["micro_batch"]),
+        batch=batch,
+        precision="bf16",
+        recompute="none",
+        sharding=f"zero {row['zero']}",
+        seconds=_scale(row["tokens_s"], lambda rate: batch * sequence / rate),
+        memory=_scale(row["gpu_memory_gb"], lambda size: size * GIB),
+        **_DENSE,
+    )
+
+
+# --- vTrain: GPT on A100, Megatron-DeepSpeed ------------------------------------------------------
+
+
+def _parse_vtrain(table: str, row: Row) -> Measurement:
+    axes = ("tensor parallelism", "pipeline parallelism", "data parallelism")
+    return Measurement(
+        table=table,
+        source="VIA-Research/vTrain@f8dda84",
+        model=f"GPT {row['# layers']} x {row['hidden size']}",
+        shape={
+            "layers": int(row["# layers"]),
+            "hidden": int(row["hidden size"]),
+            "heads": int(row["attention heads"]),
+            "sequence": int(row["sequence length"]),
+            **{"ffn": 0, "kv_heads": 0, "vocab": 51200},
+        },
+        gpu="A100 (vTrain)",
+        gpus=int(row["# GPUs"]),
+        **_read_degrees(row, *axes),
+        micro_batch=int(row["micro batch"]),
+        batch=int(row["global batch"]),
+        precision="fp16",
+        recompute="full",
+        sharding="",
+        seconds=float(row["iteration time (ms)"]) / 1000,
+        **_DENSE,
+    )
+
+
+# --- MLPerf training v6.0: rows whose plan was printed --------------------------------------------
+# Layers, hidden, heads, groups of keys and values, intermediate, vocabulary; and its software.
+_MLPERF = {
+    "deepseekv3": (
+        "DeepSeek-V3 671B",
+        (61, 7168, 128, 128, 18432, 129280),
+        "full-iteration CUDA graphs; HybridEP; 1f1b overlap",
+    ),
+    "llama31_405b": ("Llama 3.1 405B", (126, 16384, 128, 8, 53248, 128256), ""),
+    "llama31_8b": ("Llama 3.1 8B", (32, 4096, 32, 8, 14336, 128256), "full-iteration CUDA graphs"),
+}
+
+
+def _parse_mlperf(table: str, row: Row) -> Measurement:
+    known = next(
+        (each for name, each in _MLPERF.items() if row["benchmark"].startswith(name)), None
+    )
+    if known is None:
+        raise LeftOut(f"the shape of its model {row['benchmark']!r} is not known")
+    plan = {name: row[name] for name in ("tp", "pp", "vp", "ep", "cp")}
+    if not all(plan.values()):
+        missing = ", ".join(name for name, value in plan.items() if not value)
+        raise LeftOut(f"its source does not print {missing}")
+    names = ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab")
+    gpus, tensor, pipeline = int(row["gpus"]), int(plan["tp"]), int(plan["pp"])
+    context, batch = int(plan["cp"]), int(row["global_batch"])
+    return Measurement(
+        table=table,
+        source=f"mlcommons/training_results_v6.0:{row['source_path']}",
+        model=known[0],
+        shape=dict(zip(names, known[1], strict=True)) | {"sequence": int(row["seq"])},
+        latent="deepseek" in row["benchmark"],
+        gpu=row["gpu"],
+        gpus=gpus,
+        tensor=tensor,
+        pipeline=pipeline,
+        data=gpus // (tensor * pipeline * context),
+        context=context,
+        expert=int(plan["ep"]),
+        interleave=int(plan["vp"]),
+        micro_batch=int(row.get("micro_batch") or 1),
+        batch=batch,
+        precision=row["precision"],
+        recompute="none",
+        sharding="distributed optimizer",
+        note=f"{row['what']}; {known[2]}",
+        seconds=float(row["step_s"]),
+    )
+
+
+def _scale(cell: str, scale: Callable[[float], float]) -> float | None:
+    """Return the scaled number of a cell, or None for a plan that did not run."""
+    number = float(cell or "nan")
+    return None if math.isnan(number) else scale(number)
+
+
+def _read_degrees(row: Row, tensor: str, pipeline: str, data: str) -> dict[str, int]:
+    return {"tensor": int(row[tensor]), "pipeline": int(row[pipeline]), "data": int(row[data])}
+
+
+_FORMATS: tuple[tuple[set[str], Callable[[str, Row], Measurement]], ...] = (
+    ({"nodes", "grad_acc", "tokens_s", "gpu_memory_gb", "kv_heads"}, _parse_nanotron),
+    ({"# GPUs", "# layers", "iteration time (ms)"}, _parse_vtrain),
+    ({"benchmark", "step_s", "plan_source", "source_path"}, _parse_mlperf),
+)
+
+
+def read_plans(folder: Path) -> dict[Path, list[tuple[int, Measurement | LeftOut]]]:
+    """Return the rows of each table of plans in a folder, by file and line.
+
+    Raises :class:`DimsweepError` for a folder without such a table, or an invalid number in one.
+    """
+    if not folder.is_dir():
+        raise DimsweepError("no such folder", where=str(folder), code="inaccessible")
+    found = {file: [*_read(file)] for file in sorted(folder.glob("*.csv"))}
+    found = {file: rows for file, rows in found.items() if rows}
+    if not found:
+        raise DimsweepError(
+            "no table of plans",
+            where=str(folder),
+            hint="a CSV file with the columns of one in tests/golden/plans",
+            code="missing",
+        )
+    return found
+
+
+def _read(file: Path) -> Iterator[tuple[int, Measurement | LeftOut]]:
+    with open_table(file) as lines:
+        reader = csv.DictReader(lines)
+        heads = {*(reader.fieldnames or ())}
+        parse = next((parse for columns, parse in _FORMATS if columns <= heads), None)
+        for row in reader if parse else ():
+            assert parse is not None
+            try:
+                yield reader.line_num, parse(file.stem, row)
+            except LeftOut as why:
+                yield reader.line_num, why
+            except (ValueError, TypeError, ArithmeticError) as error:
+                number = re.search("'.*'", str(error))
+                raise DimsweepError(
+                    f"invalid number {number[0] if number else error}",
+                    where=f"{file}, line {reader.line_num}",
+                    code="invalid",
+                ) from error
