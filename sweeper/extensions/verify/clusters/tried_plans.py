@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.extensions.verify.clusters.measurements import (
@@ -20,7 +21,7 @@ from dimsweep.sweeper.extensions.verify.clusters.measurements import (
 )
 
 Row = Mapping[str, str]
-_DENSE = {"latent": False, "context": 1, "expert": 1, "interleave": 1, "note": ""}
+_DENSE: dict[str, Any] = {"latent": False, "context": 1, "expert": 1, "interleave": 1, "note": ""}
 
 
 # --- nanotron: the Ultra-Scale Playbook's sweep on AWS p5 ----------------------------------------
@@ -148,7 +149,7 @@ def _scale(cell: str, scale: Callable[[float], float]) -> float | None:
     return None if math.isnan(number) else scale(number)
 
 
-def _read_degrees(row: Row, tensor: str, pipeline: str, data: str) -> dict[str, int]:
+def _read_degrees(row: Row, tensor: str, pipeline: str, data: str) -> dict[str, Any]:
     return {"tensor": int(row[tensor]), "pipeline": int(row[pipeline]), "data": int(row[data])}
 
 
