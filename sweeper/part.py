@@ -318,7 +318,10 @@ class Part(BaseModel):
 
     @classmethod
     def from_plain(cls, value: Any) -> Self:
-        """Return the part that plain data describes; raises :class:`DimsweepError` at the key."""
+        """Build the part from a mapping of its keys to plain values.
+
+        Raises :class:`DimsweepError` with the place of the first wrong key.
+        """
         try:
             return cls.model_validate(value)
         except ValidationError as error:

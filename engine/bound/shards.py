@@ -197,7 +197,7 @@ class Stagings:
         return max(0.0, self._npu.issued_duration(work, _LEAD)[0] - _ROUNDED) / PICOSECONDS
 
     def streaming_time(self, n_bytes: Floats) -> Floats:
-        """Return the least seconds of kernels that stream ``n_bytes`` each."""
+        """Return a lower bound (s) on a kernel that reads or writes ``n_bytes``, for each size."""
 
         def lasts(size: float) -> float:
             return self.computation_time(Compute(kernels=(elementwise("optimizer", size),)))

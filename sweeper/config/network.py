@@ -271,7 +271,7 @@ def _build_change(change: Part) -> Change:
 
 
 def build_selection(name: str, value: Any) -> Any:
-    """Return the engine's selection for a key's value; return any other value unchanged."""
+    """Build the engine's selection of parts from a mapping; return any other value unchanged."""
     if not isinstance(value, Part):
         return value
     with naming_key(name):

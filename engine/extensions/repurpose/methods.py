@@ -169,9 +169,10 @@ def restructure(
         )
     if max(network.units) < len(workers.speed):
         raise DimsweepError(
-            f"{len(workers.speed)} workers for layers of at most {max(network.units)} units",
+            f"{len(workers.speed)} workers cannot each hold a unit: the widest layer has "
+            f"{max(network.units)}",
             where="workers",
-            hint="use fewer workers",
+            hint=f"use at most {max(network.units)} workers",
             code="out-of-range",
         )
     placement = METHODS[method](Task(network, workers, penalty, calibration, seed))

@@ -118,7 +118,7 @@ class _Asked(NamedTuple):
 def _scattered(
     graph: Sequence[Operator], spread: float, rng: np.random.Generator
 ) -> tuple[Operator, ...]:
-    """Return one rank's graph of a stage, with scattered durations."""
+    """Return one rank's graph of a stage, with each duration multiplied by a random factor."""
 
     def scatter(work: Work) -> Work:
         if not isinstance(work, Compute) or work.duration is None:

@@ -110,7 +110,10 @@ class Phases:
         )
 
     def step(self, flow: int, chunk: int, number: int, rank: int) -> tuple[Phase, Line] | None:
-        """Return the chunk's phase ``number`` and its line with ``rank``; None at the end."""
+        """Return a chunk's phase by ``number`` and the ranks that ``rank`` meets in it.
+
+        After the last phase it is None.
+        """
         group = self._program.names.flow_group[flow]
         phases = self._of_chunk(self._forms[flow], chunk, group)
         if number == len(phases):

@@ -57,7 +57,7 @@ def minimum_room(rooms: Iterable[int]) -> int:
 
 
 def n_parts(n_bytes: float, room: int) -> int:
-    """Return the number of parts of a message, so small that two of them fit ``room``."""
+    """Return how many parts a message has so that a buffer of ``room`` bytes holds two of them."""
     return 1 if room == NONE else max(1, math.ceil(2 * n_bytes / room))
 
 

@@ -227,7 +227,7 @@ class _Inbox:
         return self._complete
 
     def send_when_asked(self, sender: int, go: Callable[[], None]) -> None:
-        """Call ``go``, which sends a message, at once or when the member requests it."""
+        """Call ``go``, which sends a message: once the receiver asks, if receivers ask at all."""
         if not self._asks:
             go()
         elif sender in self._asked:

@@ -147,8 +147,9 @@ class _Scenario(_Checked):
     @model_validator(mode="after")
     def _order(self) -> Self:
         waits = nx.DiGraph((i, each) for i, (*_, after) in enumerate(self.flows) for each in after)
-        if not all(each in range(len(self.flows)) for each in waits):
-            raise ValueError("a flow waits for one that is not there")
+        for missing in {*waits} - {*range(len(self.flows))}:
+            waiting = next(waits.predecessors(missing))
+            raise ValueError(f"flow {waiting} waits for flow {missing}, which does not exist")
         if not nx.is_directed_acyclic_graph(waits):
             raise ValueError("flows wait for each other in a circle")
         if (n_bytes := sum(flow[2] for flow in self.flows)) > _MOST_BYTES:

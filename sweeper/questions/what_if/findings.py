@@ -227,7 +227,7 @@ def tabulate_cells(report: Report) -> list[Table]:
 
 
 def _columns_of_design(own: Sequence[WhatIf], *, several: bool, priced: bool) -> list[Column]:
-    """Return a design's columns, with its values before the change at their heads."""
+    """Return a design's columns; each header shows the value before the change."""
     before, named = own[0].of, {each.name: each for each in own}
     measure = TIME if before.row.isna().get(EFFECTIVE_TIME.column, True) else EFFECTIVE_TIME
     what = "time" if measure is TIME else "effective time"

@@ -1,4 +1,7 @@
-"""DCQCN (Zhu et al., SIGCOMM 2015): cut by the estimated share of marks, recover by a timer."""
+"""DCQCN (Zhu et al., SIGCOMM 2015).
+
+A sender cuts its rate by the estimated share of ECN-marked packets, and raises it by a timer.
+"""
 
 from dataclasses import dataclass
 

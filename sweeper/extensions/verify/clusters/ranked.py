@@ -210,7 +210,7 @@ def _has_run(row: Compared) -> bool:
 
 
 def _is_valid(row: Compared) -> bool:
-    """Return whether a pipeline has the micro-batches that its stack asks for."""
+    """Return whether a pipeline has as many micro-batches as nanotron asks for."""
     return count_micro_batches(row.measured) >= row.measured.pipeline - 1
 
 

@@ -13,7 +13,7 @@ from dimsweep.sweeper.extensions.verify.clusters.measurements import LeftOut, Me
 
 @dataclass(frozen=True)
 class System:
-    """A kind of machine."""
+    """A kind of node or TPU slice, from which the networks of measured rows are built."""
 
     kind: str
     pattern: str  # of the GPU's name in a table

@@ -63,7 +63,7 @@ def test_what_traffic_is_worth_is_a_key_of_the_workload(capsys: pytest.CaptureFi
     ("words", "message"),
     [
         (["gone.npz", "--workers", "2"], "gone.npz"),
-        (["net.npz", "--workers", "9"], "9 workers for layers of at most 8 units"),
+        (["net.npz", "--workers", "9"], "9 workers cannot each hold a unit"),
         (["net.npz", "--workers", "2", "topology.shape=Switch(4)"], "4 NPUs, and --workers 2"),
         (["net.npz", "workload.speed=[1,2]"], "2 speeds for 4 NPUs"),
         (["net.npz", "workload.method=dirct"], "'dirct'"),
