@@ -94,7 +94,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "defaults: [{override /hydra/sweeper@_global_: x}]",
             *("hydra/sweeper", "unsupported", "`search`"),
         ),
-        ("defaults: [{/topology: '${'}]", "", "invalid", ""),
+        ("defaults: [{/topology: '${'}]", "", "bad-syntax", ""),
     ],
 )
 def test_a_broken_study_is_reported_with_its_file(

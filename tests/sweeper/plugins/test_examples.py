@@ -74,7 +74,7 @@ def test_what_does_not_hold_is_told(tmp_path: Path, capsys: pytest.CaptureFixtur
     [
         ("q: int = 3", "q: int", "generator.q: this key needs a value; the check builds"),
         ("npu // self.hosts]", "0]", "switch 0 has 30 cables and 6 ports"),
-        ("q + 1 + self.hosts", "id(wires.graph)", "another network of the same parameters"),
+        ("q + 1 + self.hosts", "id(wires.graph)", "another network from the same parameters"),
     ],
 )
 def test_a_generator_that_does_not_hold_is_told(

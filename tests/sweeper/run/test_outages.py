@@ -67,7 +67,7 @@ def test_what_cannot_be_down_is_a_sentence() -> None:
     with pytest.raises(DimsweepError, match="has no rate of failures") as told:
         simulate(small("[{switch: NVSwitch *}]"))
     assert told.value.where == "reliability.outages[0].down"
-    with pytest.raises(DimsweepError, match="no switch is called 'leaf 9'"):
+    with pytest.raises(DimsweepError, match="unknown switch 'leaf 9'"):
         simulate(small("[{switch: leaf 9, down: 1 %}]"))
     twice = "[{switch: rails leaf *, down: 1 %}, {switch: rails leaf 2, down: 1 %}]"
     with pytest.raises(DimsweepError, match="'rails leaf 2' is one of outages") as told:

@@ -39,7 +39,7 @@ def test_a_plan_that_may_be_longer_in_messages_is_told_by_how_much() -> None:
     (on_ring,), (on_switch,) = told(*STAGES, RING), told(*STAGES, SWITCH)
     seen = SEEN[PlanKind(stages=True, shares=True)]
     assert on_ring.startswith("messages between stages, on parts of dimensions whose NPUs share")
-    assert f"on {seen.plans - seen.equal} of {seen.plans} random plans" in on_ring
+    assert f"for {seen.plans - seen.equal} of {seen.plans} random plans" in on_ring
     assert f"{seen.least:+.1%} to {seen.most:+.1%}" in on_ring
     assert "fidelity=message simulates" in on_ring
     assert on_switch.startswith("messages between stages: ")

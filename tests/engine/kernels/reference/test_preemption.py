@@ -378,7 +378,7 @@ def test_without_two_priorities_nothing_is_suspended(wafer: Interconnect) -> Non
 
 
 def test_finite_buffers_are_refused() -> None:
-    with pytest.raises(DimsweepError, match="keep its room") as error:
+    with pytest.raises(DimsweepError, match="keep its buffer") as error:
         NetworkModel(interconnect=MeshWafer(preempts=True), buffer=1e6)
     assert error.value.where == "buffer"
     assert "network.wafer.preempts=false" in error.value.hint

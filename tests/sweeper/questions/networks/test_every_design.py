@@ -176,7 +176,7 @@ def test_plans_of_one_program_count_once(write: Write) -> None:
         (
             {"overlap_parameters": True},
             {"tensor": [1, 2], "zero": [0, 1]},
-            "plans are left out (workload.plan.overlap_parameters, such as: stages 1 and 2",
+            "plans are left out (workload.plan.overlap_parameters, such as: only ZeRO 1",
         ),
         ({}, {"tensor": [1], "micro_batch": [1, 5]}, "plans are left out (workload.plan.batch, "),
         ({"stage_layers": [3, 1]}, {"pipeline": [1, 2]}, "plans are left out (workload.plan."),

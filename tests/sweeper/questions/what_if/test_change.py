@@ -96,11 +96,11 @@ def test_a_change_that_changes_nothing_is_told(changes: dict[str, object]) -> No
 @pytest.mark.parametrize(
     ("what_if", "text"),
     [
-        ("800G", "names no changes"),
-        ("[800G]", "names no changes"),
-        ("{2: {collective.chunks: x2}}", "no name of a change"),
-        ("{a: x2}", "no mapping of keys"),
-        ("{a: {}}", "no mapping of keys"),
+        ("800G", "not a mapping of changes"),
+        ("[800G]", "not a mapping of changes"),
+        ("{2: {collective.chunks: x2}}", "not the name of a change"),
+        ("{a: x2}", "not a mapping of keys"),
+        ("{a: {}}", "not a mapping of keys"),
         ("{a: {collective.chunk: 2}}", "what_if.a.*collective.*chunk"),
         ("{a: {collective.chunks: 8}}", "what_if.a.*changes nothing"),
         ("{a: {collective.order: x2}}", "what_if.a.collective.order.*not a number"),
