@@ -25,10 +25,11 @@ _DENSE: dict[str, Any] = {"latent": False, "context": 1, "expert": 1, "interleav
 
 
 # --- nanotron: the Ultra-Scale Playbook's sweep on AWS p5 ----------------------------------------
-# Layers, hidden, heads and intermediate of examples/config_*.yaml; sequences of 4,096 tokens.
+# Layers, hidden, heads and intermediate of scripts/scaling_benchmarks.py; 4,096 tokens a sequence.
 _LLAMA = {
     "1B": (16, 2048, 32, 8192),
     "3B": (28, 3072, 32, 8192),
+    "4B": (30, 3072, 32, 8192),
     "8B": (32, 4096, 32, 14336),
     "70B": (80, 8192, 64, 28672),
     "80B": (80, 8192, 64, 28672),
