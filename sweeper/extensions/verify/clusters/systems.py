@@ -189,7 +189,7 @@ _MODELS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("deepseek.?v3", "DeepSeek", _DEEPSEEK_3),
     ("kimi.?k2", "Kimi", _DEEPSEEK_3 | {"experts": 384, "dense_layers": 1}),
     ("mixtral", "Mixtral", _LLAMA | {"experts": 8, "top_k": 2}),
-    # nanotron ties embedding and logits below 4B (scripts/scaling_benchmarks.py), as Llama 3.2 does.
+    # nanotron ties embedding and logits to 4B (scripts/scaling_benchmarks.py), as Llama 3.2 does.
     ("llama [134]b", "Llama", _LLAMA | {"tied": True}),
     ("llama", "Llama", _LLAMA),
     ("qwen|mistral|deepseek|olmo|yi-|granite|phi|internlm|baichuan", "Llama", _LLAMA),
