@@ -13,6 +13,7 @@ from dimsweep.sweeper.extensions.uet_htsim.verify import read_runs
 from dimsweep.sweeper.extensions.verify import published
 from dimsweep.sweeper.extensions.verify.clusters import _predict, _read_measurements
 from dimsweep.sweeper.extensions.verify.clusters.measurements import Measurement, find_tables
+from dimsweep.sweeper.extensions.verify.clusters.report import read_earlier
 from dimsweep.sweeper.extensions.verify.clusters.tried_plans import read_plans
 from dimsweep.sweeper.extensions.verify.files import find_study_files
 from dimsweep.sweeper.extensions.verify.nccl import read_rows, simulate_row
@@ -46,6 +47,14 @@ def measured_collectives() -> None:
     for row in read_rows(Path("nccl.csv")):
         if not row.left_out:
             simulate_row(row)
+
+
+@door(
+    "verify clusters --against",
+    good=lambda: {"before.json": b'[{"name": "x line 2", "ours": 1.5, "unit": "s"}]'},
+)
+def earlier_predictions() -> None:
+    read_earlier(Path("before.json"))
 
 
 @door("verify plans --data", good=lambda: {"plans.csv": _head("plans/nanotron_h100.csv", 2)})

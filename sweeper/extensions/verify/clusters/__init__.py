@@ -37,8 +37,10 @@ from dimsweep.sweeper.extensions.verify.clusters.report import (
     build_point,
     draw_picture,
     print_groups,
+    print_moved,
     print_rows,
     print_summary,
+    read_earlier,
     write_page,
 )
 from dimsweep.sweeper.extensions.verify.clusters.systems import (
@@ -85,6 +87,11 @@ _WIDE = 200
     is_flag=True,
     help="Also predict each source from three of its rows; this doubles the time.",
 )
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    help="Also print the rows whose prediction moved since this JSON was printed.",
+)
 @json_option
 def command(
     tables: Sequence[str],
@@ -93,6 +100,7 @@ def command(
     evidence: Path | None,
     page: Path | None,
     calibrate: bool,
+    against: Path | None,
     as_json: bool,
 ) -> int:
     """Compare training iterations measured on real clusters, times and memory.
@@ -102,10 +110,13 @@ def command(
     summarise the errors; the exit code is 1 if they miss the aims.
 
     \b
-    Example:
+    Examples:
       dimsweep verify clusters bigscience_a100 --picture accuracy.png
+      dimsweep verify clusters --json > before.json
+      dimsweep verify clusters --against before.json
     """
     kind = "" if picture is None else kind_of(picture, "--picture")  # fails before the simulation
+    earlier = {} if against is None else read_earlier(against)
     console = Console(soft_wrap=True, stderr=as_json)
     if not console.is_terminal:  # a file or a pipe is as wide as the tables
         console = Console(width=_WIDE, soft_wrap=True, stderr=as_json)
@@ -139,6 +150,8 @@ def command(
         print_calibrated(found, console)
     if page is not None:
         write_page(page, answers, coverage, found)
+    if against is not None:
+        print_moved([build_point(row) for row in rows], earlier, console)
     return 0 if print_summary(times, memory, console) else 1
 
 

@@ -1,14 +1,17 @@
 """The comparison as tables on the terminal, a page and a picture."""
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import BaseModel, FiniteFloat
 from rich.console import Console
 
 from dimsweep.engine import DimsweepError
+from dimsweep.engine.formats import read_text, validated
 from dimsweep.sweeper.draw.canvas import encoded, frame
 from dimsweep.sweeper.extensions.verify.clusters.compared import (
     HEADS,
@@ -193,6 +196,53 @@ def build_point(row: Compared) -> Value:
 def _memory_kind(row: Compared) -> str:
     """Return the kind of measured memory: allocated or reserved."""
     return "allocated" if row.measured.used is None else "reserved"
+
+
+_MOVED = 0.001  # relative; less is not printed
+
+
+class _Earlier(BaseModel):
+    """A row that ``dimsweep verify clusters --json`` of an earlier version printed."""
+
+    name: str
+    ours: FiniteFloat
+
+
+def read_earlier(file: Path) -> dict[str, float]:
+    """Return the predictions of an earlier version by the row's name, in seconds or bytes.
+
+    Raises :class:`DimsweepError` for a file that is not what ``--json`` prints.
+    """
+    try:
+        content = json.loads(read_text(file, "JSON of an earlier version"))
+    except (ValueError, RecursionError) as error:
+        raise DimsweepError(
+            f"the file is not JSON: {error}",
+            where=f"--against {file}",
+            hint="write it with dimsweep verify clusters --json",
+            code="bad-syntax",
+        ) from error
+    rows = validated(list[_Earlier], content, f"--against {file}")
+    return {row.name: row.ours for row in rows}
+
+
+def print_moved(points: Sequence[Value], earlier: Mapping[str, float], console: Console) -> None:
+    """Print the rows whose prediction differs from the earlier one by more than 0.1 %."""
+    lines = []
+    for point in points:
+        before = earlier.get(point.name)
+        if before is None or abs(point.ours / before - 1) <= _MOVED:
+            continue
+        errors = (f"{ours / point.published - 1:+.1%}" for ours in (before, point.ours))
+        lines.append((point.name, *errors, f"{point.ours / before - 1:+.1%}"))
+    known = sum(point.name in earlier for point in points)
+    print_line(
+        f"\n{len(lines)} of {format_count(known, 'row')} moved since the earlier version; "
+        f"{len(points) - known} are new, {len(earlier) - known} are missing",
+        console,
+    )
+    if lines:
+        console.print(make_table(("row", "error before", "error now", "moved"), lines))
 
 
 def print_groups(rows: Sequence[Compared], console: Console) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dimsweep.engine import DimsweepError
+from dimsweep.engine import Code, DimsweepError
 from dimsweep.engine.workload.models import Module
 from dimsweep.engine.workload.plan import DeviceMesh, training_footprint
 from dimsweep.sweeper.cli.main import main
@@ -35,11 +35,13 @@ from dimsweep.sweeper.extensions.verify.clusters.plans import (
     predict,
     simulate_row,
 )
+from dimsweep.sweeper.extensions.verify.clusters.report import read_earlier
 from dimsweep.sweeper.extensions.verify.clusters.systems import (
     add_seconds,
     compute_uncounted_memory,
     find_system,
 )
+from tests.support.refused import refused
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "clusters"
 COLUMNS = (
@@ -488,6 +490,37 @@ def test_rows_are_points_for_other_programs(
     assert point["name"].startswith("small line 2: ") and point["unit"] == "s"
     assert point["difference"] == pytest.approx(point["ours"] / point["published"] - 1)
     assert "left out: 1 row of small" in printed.err
+
+
+def test_rows_that_moved_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(tmp_path, {}, {"micro_batch": "2"}, {"micro_batch": "4"})
+    words = ["verify", "clusters", "--data", str(tmp_path)]
+    main([*words, "--json"])
+    points = json.loads(capsys.readouterr().out)
+    points[1]["ours"] /= 2
+    before = tmp_path / "before.json"
+    before.write_text(json.dumps([*points[:2], {"name": "gone", "ours": 1.0}]))
+    main([*words, "--against", str(before)])
+    said = capsys.readouterr().out
+    assert "1 of 2 rows moved since the earlier version; 1 are new, 1 are missing" in said
+    assert f"{file.stem} line 3" in said and "+100.0%" in said
+
+
+@pytest.mark.parametrize(
+    ("content", "place", "code"),
+    [
+        ("{", "before.json", "bad-syntax"),
+        ('[{"name": "x"}]', "[0].ours", "missing"),
+        ('[{"name": "x", "ours": "y"}]', "[0].ours", "wrong-type"),
+    ],
+)
+def test_an_earlier_version_has_the_columns_of_json(
+    content: str, place: str, code: Code, tmp_path: Path
+) -> None:
+    file = tmp_path / "before.json"
+    file.write_text(content)
+    with refused(place, code):
+        read_earlier(file)
 
 
 @pytest.mark.parametrize(
