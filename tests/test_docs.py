@@ -117,6 +117,15 @@ def test_the_site_prints_no_roles_of_sphinx() -> None:
     )
 
 
+def test_names_in_tables_break_at_their_marks() -> None:
+    hook = runpy.run_path(str(ROOT / "docs/hooks.py"))["on_page_content"]
+    assert (
+        hook("<td><code>engine/a_b.py::test_c</code> <code>cost.tiers</code></td> <code>a_b</code>")
+        == "<td><code>engine/<wbr>a_<wbr>b.py::<wbr>test_<wbr>c</code> "
+        "<code>cost.<wbr>tiers</code></td> <code>a_b</code>"
+    )
+
+
 def test_the_pictures_in_git_are_small() -> None:
     """A page of docs/studies has one of few colours; the others are two."""
     pictures = [file for file in (ROOT / "docs").rglob("*") if file.suffix in (".png", ".svg")]
