@@ -1,9 +1,9 @@
-"""Render tables in the terminal: words stay whole unless one is wider than the terminal.
+"""Render tables in the terminal; words stay whole unless one is wider than the terminal.
 
 A cell that is too wide continues on further lines.  It breaks between words (a number and its unit
-are one word) or at the joints of a long name: after an underline, or at a dot of a key.  If that
-is not enough, number columns are dropped, the largest rank first, and named below the table.
-Names that would take more than half of the width are put in one column, each after its head.
+are one word) or inside a long name: after an underline, or at a dot of a key.  If that is not
+enough, number columns are dropped, the largest rank first, and named below the table.  Name columns
+that would take more than half of the width are joined in one column, each name after its header.
 """
 
 import re
@@ -24,7 +24,7 @@ _JOINT = re.compile(r"(?<!\d) +|(?<=\d) +(?![A-Za-z%])|(?<=_)(?=\w)|(?<=[A-Za-z]
 
 
 def split_line(line: str) -> list[str]:
-    """Split a line where it may be broken; each piece has the spaces that follow it."""
+    """Split a line into pieces between which it may be broken; each keeps its following spaces."""
     ends = [match.end() for match in _JOINT.finditer(line)]
     return [line[a:b] for a, b in zip([0, *ends], [*ends, len(line)], strict=True) if b > a]
 
@@ -44,7 +44,7 @@ def wrap_text(text: str, width: int) -> str:
 
 @dataclass(frozen=True)
 class TerminalTable:
-    """A table in a terminal."""
+    """A table that is rendered to fit the width of a terminal."""
 
     table: Table
     look: dict[str, Any] = field(default_factory=dict)  #: arguments of rich's Table
@@ -82,7 +82,7 @@ class TerminalTable:
             yield Text(wrap_text(text, options.max_width), style="dim")
 
     def _join_names(self) -> "TerminalTable":
-        """Join all names in one column."""
+        """Return the table with all name columns joined in one."""
         table, n = self.table, self.table.n_names
         names = [
             ", ".join(
@@ -97,7 +97,7 @@ class TerminalTable:
     def _columns_that_fit(
         self, console: Console, options: ConsoleOptions, least: Sequence[int]
     ) -> list[int]:
-        """Return the columns of names, and the columns of numbers that fit: at least one."""
+        """Return the name columns, and as many number columns as fit, at least one."""
         table = self.table
         shown = list(range(len(table.columns)))
 
@@ -111,12 +111,12 @@ class TerminalTable:
         return shown
 
     def _frame_width(self, console: Console, options: ConsoleOptions, n: int) -> int:
-        """Return the cells of a line between and around ``n`` columns."""
+        """Return the width, in letters, of the rules and spaces around ``n`` columns."""
         empty = TerminalTable(Table("", [""] * n, ()), self.look)._block(range(n), [1] * n)
         return Measurement.get(console, options.update(width=10_000), empty).maximum - n
 
     def _block(self, shown: Sequence[int], widths: Sequence[int]) -> RichTable:
-        """Render the columns ``shown``, each with its width."""
+        """Render the columns with numbers ``shown``, each with its width from ``widths``."""
         made = RichTable(show_header=any(self.table.columns), **self.look)
         for d, width in zip(shown, widths, strict=True):
             # Texts are Text, since brackets in a name are not markup.
@@ -135,13 +135,13 @@ def _keep_line(line: str) -> list[str]:
 
 
 def _longest_part(parts: Callable[[str], list[str]], texts: Sequence[str]) -> int:
-    """Return the cells of the longest part of any line, at least one."""
+    """Return the width of the widest unbreakable piece in ``texts``, at least 1."""
     found = [part for text in texts for line in text.split("\n") for part in parts(line)]
     return max((cell_len(part.rstrip()) for part in found), default=1) or 1
 
 
 def _share_width(least: Sequence[int], most: Sequence[int], room: int) -> list[int]:
-    """Return widths of columns within ``room``, between ``least`` and ``most`` if possible.
+    """Return column widths with a total of ``room``, between ``least`` and ``most`` if possible.
 
     The narrowest columns grow first; the widest shrink first.
     """

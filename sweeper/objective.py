@@ -15,9 +15,10 @@ _Values = TypeVar("_Values", float, Any)  # a number, or a NumPy array or Pandas
 
 @dataclass(frozen=True)
 class NetworkFigures:
-    """Figures of networks that objectives use besides the seconds of an iteration.
+    """Cost, power and other figures of networks from which an objective is computed.
 
-    Arrays are over networks (W,), NaN where a figure is unknown.
+    Arrays are over networks (W,), NaN where a figure is unknown. The iteration time is not
+    included.
     """
 
     cost: Any  #: USD
@@ -62,7 +63,7 @@ class Objective:
 
     @property
     def direction(self) -> Literal["maximize", "minimize"]:
-        """The direction as Optuna calls it."""
+        """Direction of the search, as Optuna names it."""
         return "maximize" if self.maximised else "minimize"
 
     @property
@@ -71,7 +72,7 @@ class Objective:
         return -1 if self.maximised else 1
 
     def is_better(self, value: float, than: float) -> bool:
-        """Return whether ``value`` is strictly better."""
+        """Return whether ``value`` is strictly better than the value ``than``."""
         return self.sign * value < self.sign * than
 
     def is_within(self, value: float, bound: float, gap: float) -> bool:
@@ -80,29 +81,32 @@ class Objective:
         return worse <= better * (1 + gap)
 
     def gap(self, value: float, bound: float) -> float:
-        """Return the share by which a ``value`` is worse than a ``bound`` or another value."""
+        """Return the share by which ``value`` is worse than ``bound`` (or than another value)."""
         return (bound / value if self.maximised else value / bound) - 1
 
     def loss(self, value: _Values) -> _Values:
-        """Return the minimised figure: ``value``, or its inverse if it is maximised.
+        """Return the figure that searches minimise: ``value``, or its inverse if it is maximised.
 
         The loss of performance per cost is in seconds times USD. The function is its own inverse.
         """
         return 1 / value if self.maximised else value
 
     def value(self, row: Any) -> float:
-        """Return the value in a row (a mapping of columns), in the unit of the column."""
+        """Return the objective's value in a row of results, in the unit of the column."""
         return float(row[self.column])
 
     def plain(self) -> dict[str, Any]:
-        """Return the objective as JSON, without its functions."""
+        """Return the objective as plain data for JSON, without its functions."""
         left_out = ("show", "network_factor", "network_needs")
         own = {name: value for name, value in vars(self).items() if name not in left_out}
         return own | {"unit": vars(self.unit) if isinstance(self.unit, units.Unit) else self.unit}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Self:
-        """Return the objective of :meth:`plain`; it shows a value in its unit."""
+        """Return the objective described by the data of :meth:`plain`.
+
+        Values are shown in its unit.
+        """
         unit: Any = plain["unit"]
         unit = units.Unit(**unit) if isinstance(unit, Mapping) else unit
         factor = plain["factor"]
@@ -112,12 +116,12 @@ class Objective:
 
 
 def _show(unit: units.Unit, value: float, digits: int = 4) -> str:
-    """Format a quantity with the unit that suits its size."""
+    """Format a ``value`` in ``unit`` with the prefix that suits its size."""
     return units.format_quantity(value, unit, digits)
 
 
 def _show_times(factor: float, unit: str, value: float, digits: int = 4) -> str:
-    """Format a number ``factor`` times as large, in one unit."""
+    """Format ``factor`` times ``value`` in a fixed unit."""
     number = float(f"{factor * value:.{digits - 1}e}")
     text = f"{number:,.0f}" if abs(number) >= 10 ** (digits - 1) else f"{number:#.{digits}g}"
     return f"{text.rstrip('.')} {unit}"
@@ -299,7 +303,10 @@ _BUILT_IN = frozenset(OBJECTIVES)
 
 
 def plugin_objectives(objectives: Sequence[Objective]) -> dict[str, dict[str, Any]]:
-    """Return the JSON of objectives of plug-ins, so that rows can be read without the plug-ins."""
+    """Return those ``objectives`` that plug-ins define as plain data, by name.
+
+    Results can then be read without the plug-ins.
+    """
     return {each.name: each.plain() for each in objectives if each.name not in _BUILT_IN}
 
 
@@ -318,5 +325,8 @@ def parse_objectives(value: Any) -> tuple[Objective, ...]:
 
 
 def follows_slopes(objectives: Sequence[Objective]) -> bool:
-    """Return whether the only objective has slopes along the critical path."""
+    """Return whether there is one objective and the critical path gives its slopes.
+
+    Slopes are the objective's derivatives by bandwidth.
+    """
     return len(objectives) == 1 and objectives[0].has_slopes

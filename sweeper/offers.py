@@ -1,8 +1,8 @@
-"""The built-in extensions: what they offer by name, imported on first use.
+"""The built-in extensions: the commands, workloads and so on that they add, imported on first use.
 
-Each folder of :mod:`sweeper.extensions` is an extension.  Its ``OFFERS`` maps a kind of thing
-(``command``, ``workload`` ...) to the names that it adds, with their targets: "module:object"
-below the folder, or an object with an attribute ``target``.  The core knows extensions here only.
+Each folder of :mod:`sweeper.extensions` is an extension.  Its ``OFFERS`` maps a kind of object
+(``command``, ``workload`` ...) to names with their targets: "module:object" below the folder, or an
+object with an attribute ``target``.  The core knows extensions through this module only.
 """
 
 from functools import cache
@@ -13,24 +13,27 @@ _ROOM = "dimsweep.sweeper.extensions"
 
 
 def find_offers(kind: str) -> dict[str, Any]:
-    """Return what extensions offer of a kind, by name, with whole targets."""
+    """Return the targets that extensions offer for a kind such as ``command``, by name."""
     return {name: each for own in _extensions() for name, each in own.get(kind, {}).items()}
 
 
 def load_target(target: str) -> Any:
-    """Import the object of a target, "module:object"."""
+    """Import and return the object of a target "module:object"."""
     module, _, name = target.partition(":")
     return getattr(import_module(module), name)
 
 
 def load_offers(kind: str) -> dict[str, Any]:
-    """Return the imported objects that extensions offer of a kind, by name."""
+    """Import and return the objects that extensions offer for a kind such as ``command``.
+
+    They are returned by name.
+    """
     return {name: load_target(target) for name, target in find_offers(kind).items()}
 
 
 @cache
 def _extensions() -> tuple[dict[str, dict[str, Any]], ...]:
-    """Return the offers of all extensions, in their order."""
+    """Return the ``OFFERS`` of each extension."""
     found = []
     for name in import_module(_ROOM).EXTENSIONS:
         module = f"{_ROOM}.{name}"
@@ -45,7 +48,7 @@ def _extensions() -> tuple[dict[str, dict[str, Any]], ...]:
 
 
 def _qualify(module: str, offer: Any) -> Any:
-    """Return an offer with its target below ``module``."""
+    """Return an offer whose target is prefixed with the extension's ``module``."""
     if isinstance(offer, str):
         return f"{module}.{offer}"
     return offer._replace(target=f"{module}.{offer.target}")

@@ -1,4 +1,4 @@
-"""Files that a command writes where the user says."""
+"""Write the files that a command saves at a path given by the user."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from dimsweep.engine import accessing
 
 
 def write_file(path: str | Path, what: str, content: bytes) -> Path:
-    """Write a file; ``what`` names its content in an error, such as "the table".
+    """Write ``content`` to a file; ``what`` describes it in errors, such as "the table".
 
     Raises :class:`DimsweepError` that names the file if it cannot be written.
     """
@@ -21,6 +21,9 @@ def write_file(path: str | Path, what: str, content: bytes) -> Path:
 
 @contextmanager
 def writing_file(path: str | Path, what: str) -> Iterator[BinaryIO]:
-    """Open a file for writing in pieces; raises :class:`DimsweepError` as :func:`write_file`."""
+    """Return a context with a file that is open for writing in pieces.
+
+    Raises :class:`DimsweepError` as :func:`write_file` does.
+    """
     with accessing(path, f"{what} cannot be written"), Path(path).open("wb") as file:
         yield file

@@ -1,8 +1,8 @@
-"""The base of all parts of a configuration: typed, frozen, without unknown keys.
+"""The base class of all mappings of the configuration (parts): typed, frozen, no unknown keys.
 
 A part is a Pydantic model.  A value that is written as text (a quantity with its unit, a choice) is
-parsed when the part is made; it keeps its text, so a part can be written out as it was read.
-Every error is a :class:`DimsweepError` that names the key.
+parsed when the part is made.  It keeps its text, so a part can be written as it was read.  Every
+error is a :class:`DimsweepError` that names the key.
 """
 
 import dataclasses
@@ -48,7 +48,7 @@ _P = ParamSpec("_P")
 
 
 def preserve_errors(check: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Wrap a Pydantic validator so that its :class:`DimsweepError` arrives as it is."""
+    """Wrap a Pydantic validator so that a :class:`DimsweepError` is raised unchanged."""
 
     @wraps(check)
     def checked(*args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -61,7 +61,7 @@ def preserve_errors(check: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 class KeyBounds(Bounds):
-    """The bounds of a key's numbers: ``Annotated[WholeNumber, KeyBounds(at_least=2)]``."""
+    """Bounds of a key's value, used as ``Annotated[WholeNumber, KeyBounds(at_least=2)]``."""
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -83,14 +83,14 @@ IndexKey = Annotated[WholeNumber, KeyBounds(at_least=0)]
 
 
 class _FileNameMark:
-    """Mark of a key whose value is the name of a file that is read."""
+    """Mark in the type of a key whose value is the name of a file to read."""
 
 
 FileName = Annotated[str, _FileNameMark()]
 
 
 def describe_values(text: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
-    """Return a decorator that records, as ``text``, which values a parser takes.
+    """Return a decorator that attaches ``text``, the description of accepted values, to a parser.
 
     The tables of keys in the documentation print the text.
     """
@@ -103,7 +103,7 @@ def describe_values(text: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]
 
 
 class ValueParser:
-    """Mark of a field: how its value is parsed and written.
+    """How the value of a field is parsed from plain data and written back.
 
     Use it in ``Annotated[type, ValueParser(parse)]``.
 
@@ -139,7 +139,7 @@ class ValueParser:
 
 
 def to_plain(value: Any) -> Any:
-    """Return a parsed value as plain data, in the user's notation."""
+    """Return a parsed value as plain data, as the user writes it."""
     if isinstance(value, units.Written):
         return value.text
     if isinstance(value, BaseModel):
@@ -156,7 +156,7 @@ def to_plain(value: Any) -> Any:
 
 
 def quantity_parser(unit: units.Unit, *, zero: bool = False) -> Callable[[Any], Quantity]:
-    """Return a parser of quantities in ``unit``; it refuses zero unless ``zero`` is true."""
+    """Return a parser of quantities in ``unit``; it rejects zero unless ``zero`` is true."""
 
     def parse(value: Any) -> Quantity:
         text = value.text if isinstance(value, Quantity) else value
@@ -194,7 +194,10 @@ def parse_name(value: Any, known: Iterable[object]) -> str:
 def member_parser(
     kind: Callable[[Any], _T], names: Iterable[object] | None = None
 ) -> Callable[[Any], _T]:
-    """Return a parser of members of an enumeration, limited to ``names`` if given."""
+    """Return a parser from a name to a member of the enumeration ``kind``.
+
+    Only ``names`` are accepted, if given.
+    """
     known: Any = kind if names is None else names
     return lambda value: kind(parse_name(value, known))
 
@@ -205,7 +208,10 @@ def member_type(kind: type[_T]) -> ValueParser:
 
 
 def list_parser(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a parser of one value for all dimensions, or of a list with one for each (a tuple)."""
+    """Return a parser of one value for all dimensions, or of a list of one per dimension.
+
+    ``parse`` parses one value; a list becomes a tuple.
+    """
 
     def parse_all(value: Any) -> Any:
         if not isinstance(value, (list, tuple)):
@@ -272,12 +278,12 @@ def walk_values(node: Any, place: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def walk_keys(node: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the dotted keys of plain data and their values; lists are not entered."""
+    """Yield each dotted key of nested plain data with its value; lists are not entered."""
     return ((at, each) for at, each in walk_values(node) if "[" not in at)
 
 
 class Part(BaseModel):
-    """A mapping of the configuration: frozen, with typed keys, and without unknown ones."""
+    """Base class of the mappings of the configuration: frozen, typed keys, no unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
     MIRRORS: ClassVar[tuple[type, ...]] = ()  # the dataclasses whose settings are keys of the part
@@ -313,14 +319,14 @@ class Part(BaseModel):
 
     @classmethod
     def _extra_part(cls, value: Mapping[str, Any]) -> type["Part"] | None:
-        """Return a part with further keys that the values of this mapping allow, or None."""
+        """Return a class with further keys that are valid next to the values given, or None."""
         return None
 
     @classmethod
     def from_plain(cls, value: Any) -> Self:
         """Build the part from a mapping of its keys to plain values.
 
-        Raises :class:`DimsweepError` with the place of the first wrong key.
+        Raises :class:`DimsweepError` naming the first wrong key.
         """
         try:
             return cls.model_validate(value)
@@ -340,7 +346,7 @@ class Part(BaseModel):
 
     @classmethod
     def meanings(cls) -> dict[str, str]:
-        """Return the meaning of each key that is explained at its field, here or in the engine."""
+        """Return the meaning of each key, from ``#:`` comments here or at the engine's setting."""
         fields = cls.model_fields
         found = {name: each.description for name, each in fields.items() if each.description}
         for record in (*cls.MIRRORS, cls):
@@ -348,18 +354,21 @@ class Part(BaseModel):
         return {name: found[name] for name in fields if name in found}
 
     def plain(self) -> dict[str, Any]:
-        """Return the part as plain data, in the user's notation."""
+        """Return the part as plain data, as the user writes it."""
         return self.model_dump(mode="json")
 
     def settings(self, kind: type) -> dict[str, Any]:
-        """Return the values of the keys that are settings of the dataclass ``kind``."""
+        """Return the values of the keys that are also fields of the dataclass ``kind``, by name."""
         keys = type(self).model_fields
         return {
             each.name: getattr(self, each.name) for each in list_settings(kind) if each.name in keys
         }
 
     def file_keys(self, place: str = "") -> Iterator[tuple[str, str | None]]:
-        """Yield the dotted key and the value of each key that names a file."""
+        """Yield the dotted key and the value of each key that names a file.
+
+        ``place`` is the part's own dotted key.
+        """
         naming = _file_name_keys(type(self))
         for name in type(self).model_fields:
             value, at = getattr(self, name), f"{place}.{name}".removeprefix(".")
@@ -373,13 +382,13 @@ class Part(BaseModel):
 
 
 def is_file(kind: Any) -> bool:
-    """Return whether values of a type are names of files."""
+    """Return whether values of the annotated type ``kind`` are names of files."""
     return any(isinstance(mark, _FileNameMark) for mark in get_args(kind))
 
 
 @cache
 def _file_name_keys(kind: type[Part]) -> frozenset[str]:
-    """Return the keys whose values are names of files."""
+    """Return the keys of the part class ``kind`` whose values are names of files."""
     return frozenset(
         name
         for name, field in kind.model_fields.items()
@@ -388,12 +397,12 @@ def _file_name_keys(kind: type[Part]) -> frozenset[str]:
 
 
 def default(value: Any) -> Any:
-    """Return a field with a default: a value in the user's notation, or a type to instantiate."""
+    """Return a field with a default: a plain value as users write it, or a class to instantiate."""
     return Field(default_factory=value) if isinstance(value, type) else Field(default=value)
 
 
 def member_set_type(kind: type[_T]) -> ValueParser:
-    """Return the :class:`ValueParser` of a field that holds a set of enumeration members."""
+    """Return the :class:`ValueParser` of a field with a set of members of an enumeration."""
     one, names = member_parser(kind), [str(each) for each in kind]  # type: ignore[attr-defined]
 
     def parse(value: Any) -> frozenset[_T]:
@@ -410,7 +419,7 @@ _STRICT: dict[Any, Any] = {int: WholeNumber, bool: Flag, float: Number}
 
 
 def _whole_number_parser(unit: units.Unit) -> tuple[Callable[[Any], Any], type, str] | None:
-    """Return parser, type and notation of whole numbers in ``unit``, or None."""
+    """Return parser, type and description of whole numbers in ``unit``; None for other units."""
     whole = {
         units.TIME: (parse_duration, Duration, "ps"),
         units.BANDWIDTH: (parse_bit_rate, Bits, "b/s"),
@@ -419,7 +428,10 @@ def _whole_number_parser(unit: units.Unit) -> tuple[Callable[[Any], Any], type, 
 
 
 def _build_key(setting: Setting) -> tuple[Any, Any]:
-    """Return the type and the default of a setting's key; the default has its unit."""
+    """Return the type and the default of the key for an engine setting.
+
+    The default has its unit.
+    """
     kind, start = setting.type, setting.default
     bounds, unit = setting.bounds, setting.unit
     if unit is not None:
@@ -443,7 +455,7 @@ def _build_key(setting: Setting) -> tuple[Any, Any]:
 
 
 def _key_type(kind: Any) -> Any:
-    """Return the type of a key whose values are of this ``kind``."""
+    """Return the type of the key for an engine setting of the type ``kind``."""
     if isinstance(kind, type) and issubclass(kind, Enum):
         return Annotated[kind, member_type(kind)]
     if get_origin(kind) is frozenset:
@@ -460,7 +472,7 @@ def bounded_parser(
     *,
     whole: bool = False,
 ) -> Callable[[Any], Any]:
-    """Return a parser that refuses numbers out of their ``bounds``."""
+    """Return a parser that calls ``parse`` and rejects numbers outside of ``bounds``."""
 
     def parse_within(value: Any) -> Any:
         found = parse(value)
@@ -479,18 +491,18 @@ def mirror(
     more: Mapping[str, Any] | None = None,
     **types: Any,
 ) -> Any:
-    """Return a part whose keys are the settings of dataclasses.
+    """Return a part (a class of keys) whose keys are the settings of dataclasses of the engine.
 
     Parameters
     ----------
     records
-        The dataclasses; of several with a setting of one name, the first defines the key.
+        The dataclasses. If several have a setting of one name, the first defines the key.
     without
         Settings that the part lacks.
     unset
         Settings that are null unless given; None for all.
     base
-        The part that it extends.
+        The class that it extends.
     more
         Types of further keys, which are null unless given.
     **types
@@ -532,7 +544,7 @@ class VariantParser:
         self._part: Callable[[Any], type[Part]] = cache(lambda cls: mirror(cls, **types))
 
     def parse(self, value: Any) -> Any:
-        """Return the object that a name or a mapping describes."""
+        """Return the object that a name, or a mapping with the name, describes."""
         if type(value) in self._kinds.values():
             return value
         given = dict(value) if isinstance(value, Mapping) else {self._key: value}
@@ -547,7 +559,7 @@ class VariantParser:
         return self._kinds[kind](**dict(self._part(self._kinds[kind]).from_plain(given)))
 
     def write(self, found: Any) -> Any:
-        """Return an object, or a tuple of them, as plain data."""
+        """Return an object, or a tuple of objects, as plain data."""
         if isinstance(found, tuple):
             return [self.write(each) for each in found]
         (kind,) = (kind for kind, cls in self._kinds.items() if type(found) is cls)
@@ -560,15 +572,15 @@ _ORDERED = ("parallel", "jobs")
 
 
 def has_order(name: object) -> bool:
-    """Return whether the order of keys matters in the mapping at a (dotted) key."""
+    """Return whether the order of keys matters in the mapping at the dotted key ``name``."""
     return str(name).rsplit(".", 1)[-1] in _ORDERED
 
 
 def encode_order(node: Any, *, ordered: bool = False) -> Any:
-    """Return plain data with each mapping whose order matters replaced by a list of pairs.
+    """Return plain data in which mappings whose order matters are lists of pairs.
 
-    Data in another order then differ, and so do their sorted texts. A key may be dotted
-    (``workload.parallel``), and its value may be a list of mappings.
+    Data in another order then differ, and so do their sorted texts. ``ordered`` has the dotted keys
+    of these mappings (``workload.parallel``); a value there may also be a list of mappings.
     """
     if isinstance(node, Mapping):
         found = {name: encode_order(value, ordered=has_order(name)) for name, value in node.items()}
@@ -579,7 +591,7 @@ def encode_order(node: Any, *, ordered: bool = False) -> Any:
 
 
 def canonical_text(node: Any) -> str:
-    """Return the same text for all equal plain data, as sorted JSON."""
+    """Return plain data as JSON with sorted keys; equal data have equal texts."""
     return json.dumps(encode_order(node), sort_keys=True, default=str)
 
 
@@ -587,7 +599,7 @@ _RANGE = re.compile(r"(\d+)\s*-\s*(\d+)(?:\s*:\s*([1-9]\d*))?")
 
 
 def parse_npu_numbers(value: Any) -> tuple[int | str, ...]:
-    """Check a list of NPU numbers and ranges such as 8-15 or 0-31:2, or a single one."""
+    """Parse a list of NPU numbers and ranges such as 8-15 or 0-31:2, or a single one of them."""
     listed = value if isinstance(value, (list, tuple)) else [value]
     for i, each in enumerate(listed):
         fits = isinstance(each, str) and _RANGE.fullmatch(each)
@@ -598,9 +610,10 @@ def parse_npu_numbers(value: Any) -> tuple[int | str, ...]:
 
 
 def expand_npu_numbers(listed: tuple[int | str, ...], n_npus: int) -> tuple[int, ...]:
-    """Return the numbers of all listed NPUs, ranges expanded.
+    """Return all NPU numbers of a list with ranges.
 
-    Ranges end at ``n_npus``, one beyond the last NPU, so that a caller's check finds the excess.
+    A range is cut off at ``n_npus``, one beyond the last NPU, so that a check by the caller finds
+    it.
     """
     npus = list[int]()
     for each in listed:

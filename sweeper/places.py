@@ -1,4 +1,4 @@
-"""Paths of configuration files and studies, and of the files that they name.
+"""Find configuration files and studies, and the files that they name.
 
 Invalid names (too long, or with a zero byte) count as missing files, as in ``os.path``.
 """
@@ -19,10 +19,10 @@ PICTURE = ".picture.yaml"  # ending of files in studies/ that describe pictures
 
 
 def list_folders(folder: str) -> list[Path]:
-    """Return all folders for ``folder`` ("conf" or "studies"), in order of precedence.
+    """Return all folders with configuration files, in order of precedence.
 
-    The current folder comes first, then the installation, then the folders of
-    :func:`set_extra_folders` and of installed plug-ins.
+    ``folder`` is "conf" or "studies". The current folder's comes first, then the installed one,
+    then the folders of :func:`set_extra_folders` and of installed plug-ins.
     """
     mine, theirs = Path.cwd() / folder, installed_folder(folder)
     own = [mine] if os.path.isdir(mine) and not os.path.samefile(mine, theirs) else []
@@ -31,12 +31,12 @@ def list_folders(folder: str) -> list[Path]:
 
 
 def installed_folder(folder: str) -> Path:
-    """Return the installed ``folder``: in the package of a wheel, or at the top of a checkout."""
+    """Return the installed folder "conf" or "studies": in a wheel's package, or in a checkout."""
     return _HERE / folder
 
 
 def set_extra_folders(folders: Sequence[Path]) -> None:
-    """Replace the last folders of :func:`list_folders`.
+    """Set the folders that :func:`list_folders` returns last.
 
     They hold configuration groups; the group of studies is ``study``.
     """
@@ -45,7 +45,7 @@ def set_extra_folders(folders: Sequence[Path]) -> None:
 
 @cache
 def installed_plugins() -> tuple[str, ...]:
-    """Return the modules that installed packages name as plug-ins."""
+    """Return the names of the modules that installed packages declare as plug-ins."""
     if not any(map(_may_name_plugins, sys.path)):
         return ()
     from importlib.metadata import entry_points  # late: it takes half as long as all of --help
@@ -54,7 +54,7 @@ def installed_plugins() -> tuple[str, ...]:
 
 
 def _may_name_plugins(folder: str) -> bool:
-    """Return whether a package in a folder, or an archive, of ``sys.path`` may name plug-ins."""
+    """Return whether packages in an entry of ``sys.path`` may declare plug-ins."""
     named = glob.iglob(os.path.join(glob.escape(folder or "."), "*-info", "entry_points.txt"))
     return os.path.isfile(folder) or any(PLUGINS in Path(file).read_text() for file in named)
 
@@ -83,12 +83,15 @@ def is_file(plugin: str) -> bool:
 
 
 def register_copies(files: Mapping[str, Path]) -> None:
-    """Make :func:`find_file` return this machine's copies of another machine's files."""
+    """Make :func:`find_file` return local copies for files of another machine, by path."""
     _copies.update(files)
 
 
 def find_file(path: str) -> Path:
-    """Return a file, or the prefix of files, of a configuration: as given, or next to studies."""
+    """Return the path of a file that a configuration names: as given, or in a folder of studies.
+
+    The name may also be the prefix of several files.
+    """
     if path in _copies:
         return _copies[path]
     for place in (Path(path), *(home / path for home in list_folders("studies"))):
@@ -98,7 +101,7 @@ def find_file(path: str) -> Path:
 
 
 def list_files(path: str) -> list[Path]:
-    """Return the files that a configuration means by ``path``: one, or all of a prefix."""
+    """Return the files that a name in a configuration means: one, or all with this prefix."""
     place = find_file(path)
     if os.path.isfile(place):
         return [place]
@@ -106,13 +109,16 @@ def list_files(path: str) -> list[Path]:
 
 
 def find_option(group: str, name: str) -> Path | None:
-    """Return the file of an option of a configuration group, or of conf/ if the group is ""."""
+    """Return the file of an option of a configuration group, or None.
+
+    "" is the folder conf/ itself.
+    """
     files = (home / group / f"{name}.yaml" for home in list_folders("conf"))
     return next((file for file in files if os.path.isfile(file)), None)
 
 
 def find_study(name: str) -> Path | None:
-    """Return the file of a study: a name in studies/, or the path of a file."""
+    """Return the file of a study, given by its name in studies/ or by its path; None if missing."""
     for home in (*list_folders("studies"), Path()):
         for file in (home / f"{name}.yaml", home / name):
             if os.path.isfile(file) and file.suffix in (".yaml", ".yml"):
@@ -121,7 +127,7 @@ def find_study(name: str) -> Path | None:
 
 
 def list_groups() -> dict[str, list[str]]:
-    """Return the options of each configuration group by its name, without ``none``."""
+    """Return the names of the options of each configuration group, without ``none``."""
     found: dict[str, set[str]] = {"study": set(list_studies())}
     for home in list_folders("conf"):
         for file in home.glob("*/*.yaml"):

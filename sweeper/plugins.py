@@ -1,10 +1,9 @@
-"""Plug-ins: files and modules of others that register blocks, algorithms, memories, and so on.
+"""Plug-ins: Python files and modules of users that register blocks, algorithms, memories.
 
-A plug-in is a Python file, or a module that can be imported, which registers something when it is
-loaded (:class:`engine.registry.Registry`).  A configuration names it under ``plugins``; installed
-packages name theirs as entry points of the group ``dimsweep.plugins``, and these are always loaded.
-A study sends its text to the workers, whose machines may lack the file, and rows depend on a digest
-of the text.
+A plug-in registers objects when it is loaded (:class:`engine.registry.Registry`).  A configuration
+names it under ``plugins``; installed packages declare theirs as entry points of the group
+``dimsweep.plugins``, and these are always loaded.  A study sends the text of its plug-ins to the
+workers, whose machines may lack the files.  Rows of results depend on a digest of the text.
 """
 
 import hashlib
@@ -37,7 +36,7 @@ _HINT = "a plug-in is a Python file, such as plugins=[mine.py], or a module that
 
 @dataclass(frozen=True)
 class Plugin:
-    """The text of a plug-in."""
+    """A plug-in that is not loaded yet: its name, and the text of its modules."""
 
     name: str  #: name in a configuration
     files: Mapping[str, bytes]  #: files of its package, by path from the folder on ``sys.path``
@@ -45,18 +44,21 @@ class Plugin:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of all its text."""
+        """Hash of the text of all modules."""
         text = repr(sorted(self.files.items())).encode()
         return hashlib.blake2b(text, digest_size=16).hexdigest()
 
     @property
     def module(self) -> str:
-        """The name of its module, without a digest: compiled code is kept by it."""
+        """Name of its main module.
+
+        It has no digest, because caches of compiled code depend on the name.
+        """
         stem = Path(self.name).stem
         return self.name if self.path is None else f"dimsweep_plugin_{stem}"
 
     def has_file(self, file: str) -> bool:
-        """Return whether a file is part of the plug-in."""
+        """Return whether a file is one of the plug-in's modules."""
         own = self.files if self.path is None else [self.path]
         return any(file.endswith(each) for each in own)
 
@@ -91,7 +93,7 @@ def _read_module(name: str) -> Plugin:
 
 
 class Importer(MetaPathFinder, InspectLoader):
-    """An importer of modules from their text."""
+    """An importer of modules from text in memory."""
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self._files = files
@@ -99,21 +101,21 @@ class Importer(MetaPathFinder, InspectLoader):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of a module among the files, or None."""
+        """Return the spec of module ``name`` if its text is known, or None."""
         if self._file(name) not in self._files:
             return None
         return importlib.util.spec_from_loader(name, self, origin=self._file(name))
 
     def is_package(self, name: str) -> bool:
-        """Return whether a module has submodules."""
+        """Return whether the module ``name`` is a package."""
         return f"{name.replace('.', '/')}/__init__.py" in self._files
 
     def get_source(self, name: str) -> str:
-        """Return the text of a module."""
+        """Return the text of the module ``name``."""
         return self._files[self._file(name)].decode()
 
     def get_code(self, name: str) -> Any:
-        """Return the compiled text of a module."""
+        """Return the compiled code of the module ``name``."""
         return self.source_to_code(self.get_source(name), self._file(name))
 
     def _file(self, name: str) -> str:
@@ -123,14 +125,14 @@ class Importer(MetaPathFinder, InspectLoader):
 
 @dataclass(frozen=True)
 class LoadedPlugin:
-    """A loaded plug-in."""
+    """A loaded plug-in, with the entries that it added to registries."""
 
     plugin: Plugin
     entries: Sequence[Entry] = field(default=())  #: its entries in registries
     options: Sequence[str] = field(default=())  #: the options that it adds: ``workload=mine``
 
     def forget(self) -> None:
-        """Remove its entries from the registries."""
+        """Remove the plug-in's entries from the registries."""
         for registry, name in self.entries:
             if name in registry:
                 del registry[name]
@@ -169,14 +171,14 @@ def loaded_plugins(names: Iterable[str]) -> list[LoadedPlugin]:
 
 
 def plugin_digests(names: Iterable[str]) -> dict[str, str]:
-    """Return the digests of loaded plug-ins, by the keys that name them."""
+    """Return the digests of loaded plug-ins, by their names in the configuration."""
     return {f"plugins.{each.plugin.name}": each.plugin.digest for each in loaded_plugins(names)}
 
 
 class PluginShipment:
-    """Plug-ins on their way to a worker, which loads them when it unpickles this.
+    """The plug-ins that a worker needs, as pickled data; unpickling it loads them.
 
-    It must arrive before any object of their classes.
+    It must be unpickled before any object of the plug-ins' classes.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -192,7 +194,7 @@ def _receive(plugins: Sequence[Plugin]) -> None:
 
 
 def _load(plugin: Plugin) -> LoadedPlugin:
-    """Run a plug-in; it replaces a loaded one with the same module."""
+    """Run a plug-in, and replace a loaded plug-in that has the same module."""
     module, known = plugin.module, set(sys.modules)
     options = _list_options(plugin)
     for name, other in list(_loaded.items()):
@@ -220,7 +222,10 @@ def _load(plugin: Plugin) -> LoadedPlugin:
 
 
 def _list_options(plugin: Plugin) -> list[str]:
-    """Return the options that a plug-in adds; raises :class:`DimsweepError` for a known one."""
+    """Return the options of config groups that a plug-in adds.
+
+    Raises :class:`DimsweepError` for an option that exists already.
+    """
     folder = plugin_options_folder(plugin.name)
     if folder is None or folder.resolve() == Path("conf").resolve():
         return []  # options of the current folder may replace others
@@ -251,7 +256,7 @@ def _run(plugin: Plugin, module: str) -> None:
 
 
 def _import(plugin: Plugin, module: str) -> None:
-    """Import a module: this machine's file if it has the same text, else the received text."""
+    """Import a plug-in's module: from its file if that has the same text, else from memory."""
     try:
         same = read_plugin(plugin.name).digest == plugin.digest
     except DimsweepError:
@@ -263,14 +268,14 @@ def _import(plugin: Plugin, module: str) -> None:
 
 
 def _forget_module(module: str) -> None:
-    """Remove the package of a module, so that it is imported again."""
+    """Remove a module's package from ``sys.modules``, so that it is imported again."""
     package = module.partition(".")[0]
     for each in [each for each in sys.modules if f"{each}.".startswith(f"{package}.")]:
         del sys.modules[each]
 
 
 def find_plugin_error(error: Exception) -> DimsweepError | None:
-    """Return an error that a loaded plug-in raised, with file and line, or None."""
+    """Return an exception of a loaded plug-in as an error with its file and line; else None."""
     files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
     for each in _loaded.values():
         if any(map(each.plugin.has_file, files)):
@@ -279,7 +284,7 @@ def find_plugin_error(error: Exception) -> DimsweepError | None:
 
 
 def _explain(error: Exception, plugin: Plugin) -> DimsweepError:
-    """Return an error with the plug-in's file and line."""
+    """Return an exception as an error with the file and line of the plug-in that raised it."""
     code: Code = "invalid"
     if isinstance(error, SyntaxError):
         where, problem = f"{error.filename}:{error.lineno}", f"it is not Python: {error.msg}"

@@ -1,4 +1,4 @@
-"""Tables as data: the terminal (:mod:`sweeper.columns`), the page and CSV files render them."""
+"""Tables as data, which :mod:`sweeper.columns`, the HTML page and CSV files render."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing import Any
 class Table:
     """A table of texts; the first ``n_names`` columns are names, the others numbers.
 
-    The head of a column has its unit.
+    The header of a column has its unit.
     """
 
     title: str
@@ -22,7 +22,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its head, the text of an item, and whether the table has it."""
+    """A column of a table: its header, the text of an item in it, and whether it is shown."""
 
     head: str
     show: Callable[..., str]
@@ -33,7 +33,7 @@ class Column:
 def tabulate(
     title: str, items: Iterable[Any], columns: Iterable[Column], n_names: int = 1
 ) -> list[Table]:
-    """Return a table with a row for each item; an empty list without items."""
+    """Return a list with one table that has a row for each item; [] without items."""
     shown = [column for column in columns if column.is_shown]
     rows = [tuple(column.show(item) for column in shown) for item in items]
     heads = tuple(column.head for column in shown)
@@ -42,5 +42,8 @@ def tabulate(
 
 
 def name_columns(heads: Sequence[str], values: Callable[[Any], Sequence[str]]) -> list[Column]:
-    """Return a column for each of the ``values`` that name an item."""
+    """Return a column for each of the ``values``, which map an item to one of its names.
+
+    ``heads`` are the headers.
+    """
     return [Column(head, lambda item, i=i: values(item)[i]) for i, head in enumerate(heads)]

@@ -1,4 +1,4 @@
-"""Output to the terminal that all rooms share: lines, tables, and the progress of work."""
+"""Output to the terminal for all commands: lines, tables, and the progress of work."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,18 +27,18 @@ REPORT_INTERVAL = 30.0  # seconds between lines where there is no terminal
 
 
 def wide_console(width: int, *, stderr: bool = False) -> Console:
-    """Return a console for tables; a file or a pipe is ``width`` letters wide."""
+    """Return a console for tables; if output is a file or a pipe, it is ``width`` letters wide."""
     console = Console(stderr=stderr)
     return console if console.is_terminal else Console(stderr=stderr, width=width)
 
 
 def print_line(text: str, console: Console, style: str = "") -> None:
-    """Print a line as it is: without markup, and without line breaks in a file or a pipe."""
+    """Print a line without interpreting markup, and without breaking it in a file or a pipe."""
     console.print(Text(text, style=style), soft_wrap=True)
 
 
 def count_lines(text: str, width: int) -> int:
-    """Return the number of lines that a text takes in a terminal."""
+    """Return the number of lines that a text takes in a terminal of ``width`` letters."""
     return sum(-(-max(cell_len(line), 1) // width) for line in text.split("\n"))
 
 
@@ -51,12 +51,15 @@ def print_warnings(warnings: Iterable[str], console: Console) -> None:
 def make_table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1
 ) -> TerminalTable:
-    """Return a table without rules; the first ``left`` columns are names, the others numbers."""
+    """Return a table without rules.
+
+    The first ``left`` columns are left-aligned names, then numbers.
+    """
     return plain_table(Table("", columns, list(rows), left))
 
 
 def plain_table(table: Table) -> TerminalTable:
-    """Return a table without rules, as outside of reports."""
+    """Return a :class:`Table` in the style without rules, which is used outside of reports."""
     return TerminalTable(table, {"box": None, "header_style": "bold"})
 
 
@@ -64,10 +67,10 @@ def plain_table(table: Table) -> TerminalTable:
 def showing_progress(
     what: str, console: Console, total: int | None = None
 ) -> Iterator[Callable[[], None]]:
-    """Show that the task ``what`` runs, and for how long.
+    """Return a context that shows that the task ``what`` runs, and for how long.
 
-    A file or a pipe gets a line every 30 seconds. Yields a function to call whenever one of
-    ``total`` parts is finished; their number gives the remaining time.
+    A file or a pipe gets a line every 30 seconds. The context is a function to call whenever one of
+    ``total`` steps is finished; the remaining time is estimated from these calls.
     """
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     more = () if total is None else (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -95,7 +98,7 @@ def _report(task: Task, console: Console, finished: Event) -> None:
 
 
 def format_count(n: int, thing: str) -> str:
-    """Return a number with its noun: ``1 trace``, ``2 traces``, ``2 classes``, ``2 studies``."""
+    """Return a number with its noun in the right form: ``1 trace``, ``2 traces``, ``2 classes``."""
     if n != 1 and thing.endswith("y"):
         return f"{n:,} {thing[:-1]}ies"
     ending = "" if n == 1 else "es" if thing.endswith("s") else "s"

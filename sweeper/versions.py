@@ -1,4 +1,4 @@
-"""The versions of dimsweep, Python and the installed dependencies."""
+"""Versions of dimsweep, Python and the installed dependencies."""
 
 import platform
 import re
@@ -9,7 +9,7 @@ _TOOLS = re.compile(r"extra == .(dev|bench|docs)\b")  # of pyproject.toml, which
 
 
 def package_version(package: str) -> str:
-    """Return the version of an installed package, or :data:`ABSENT`."""
+    """Return the version of an installed package; :data:`ABSENT` if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

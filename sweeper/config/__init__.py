@@ -1,1 +1,1 @@
-"""Configuration: its schema, and its composition from files and overrides."""
+"""Configuration: its schema, and how it is composed from files and overrides."""

@@ -1,4 +1,4 @@
-"""Parts that are bought as units, and their catalogue, conf/parts.yaml."""
+"""Parts of a network that are sold as units, and their catalogue, conf/parts.yaml."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -55,25 +55,25 @@ Attachment = Annotated[str, ValueParser(lambda value: parse_name(value, ("", "ni
 
 
 class _SourcedAmount(Part):
-    """An amount with its source. All keys are mandatory."""
+    """An amount in a price list, with the source of the number. All keys are mandatory."""
 
     date: Date
     source: Source
     level: EvidenceLevel  # of :data:`engine.network.LEVELS`
 
     def build(self) -> engine.Amount:
-        """Return the engine's amount."""
+        """Return the amount as the engine's object."""
         return engine.Amount(**dict(self))
 
 
 class Price(_SourcedAmount):
-    """The price of one part (USD)."""
+    """The price of one network part (USD), with its source."""
 
     value: MoneyOrNone
 
 
 class Watts(_SourcedAmount):
-    """The power that one part draws (W)."""
+    """The power that one network part draws (W), with its source."""
 
     value: Power
 
@@ -88,7 +88,10 @@ class SoldPart(
         at=Attachment,
     )
 ):
-    """A part that is bought as a unit: the settings of :class:`engine.network.Part`."""
+    """A part that is sold as a unit, such as a switch.
+
+    It has the settings of :class:`engine.network.Part`.
+    """
 
     #: Medium of a cable: copper or fibre; nothing is bought on a board.
     medium: Medium = "board"
@@ -102,7 +105,10 @@ class SoldPart(
     watts: Watts | None = None
 
     def build(self, name: str) -> engine.Part:
-        """Return the engine's part; raises :class:`DimsweepError` for a cable without a medium."""
+        """Return the engine's part with this ``name``.
+
+        Raises :class:`DimsweepError` for a cable without a medium.
+        """
         if self.kind is PartKind.CABLE and self.medium == "board":
             problem, hint = "a cable needs a medium", "copper or fibre"
             raise DimsweepError(problem, where="medium", hint=hint, code="missing")
@@ -113,12 +119,12 @@ class SoldPart(
 
 
 def engine_medium(name: str) -> Any:
-    """Return the engine's name of a medium: "" for a board, which needs no cable."""
+    """Return the engine's name of a cable's medium: "" on a board, which needs no cable."""
     return "" if name == "board" else name
 
 
 class Link(Part):
-    """A link that joins an NPU to a dimension."""
+    """A link of the catalogue that connects an NPU to a network dimension, such as 400G."""
 
     name: str
     bandwidth: Bandwidth  # in one direction
@@ -127,17 +133,17 @@ class Link(Part):
     announced: Flag = False
 
     def suits(self, machines: Collection[str]) -> bool:
-        """Return whether one of ``machines`` can have it; an empty collection suits always."""
+        """Return whether one of the ``machines`` can have the link; always true for no machines."""
         return not self.machines or not machines or bool({*self.machines} & {*machines})
 
     @property
     def title(self) -> str:
-        """The name, marked if the link is only announced."""
+        """Name of the link, with a mark if the link is announced but not sold yet."""
         return f"{self.name}, announced" if self.announced else self.name
 
 
 class LinkKind(Part):
-    """The links of a kind, from the slowest to the fastest."""
+    """All links of one kind, such as Ethernet, from the slowest to the fastest."""
 
     what: str  # the noun for one link
     parts: tuple[Link, ...]
@@ -157,7 +163,10 @@ class Catalogue(Part):
         return [part for part in self.parts.values() if part.kind is PartKind.SWITCH]
 
     def kind(self, name: str) -> LinkKind:
-        """Return the links of a kind; raises :class:`DimsweepError` for an unknown kind."""
+        """Return the links of the kind ``name``.
+
+        Raises :class:`DimsweepError` for an unknown kind.
+        """
         if name not in self.links:
             hint = suggest_names(name, self.links)
             problem = f"conf/parts.yaml has no kind of links {name!r}"
@@ -167,7 +176,10 @@ class Catalogue(Part):
 
 @cache
 def load_catalogue() -> Catalogue:
-    """Return the catalogue; parts.yaml in the current folder's conf/ replaces the installed one."""
+    """Return the catalogue of conf/parts.yaml.
+
+    A file in the current folder replaces the installed one.
+    """
     file = find_option("", "parts")
     assert file is not None  # dimsweep brings it
     with naming_key(str(file)):

@@ -1,4 +1,4 @@
-"""Network dimensions and how they grow, remote memory, and collectives."""
+"""Keys of network dimensions and their growth with nodes, of remote memory, and of collectives."""
 
 import dataclasses
 import math
@@ -43,10 +43,10 @@ _NEAR = 2  # sizes to propose below and above an impossible one
 
 
 class Growth(Part):
-    """The growth of a machine's network with its number of nodes.
+    """How a machine's network grows with its number of nodes.
 
-    The dimensions of a node stay, and the one after them joins the nodes.  A torus consists of
-    cubes and is as nearly a cube as possible.
+    The dimensions within a node stay; the next dimension connects the nodes.  A torus grows by
+    cubes, and its sides are as nearly equal as possible.
     """
 
     node: CountKey  # NPUs of a node
@@ -55,9 +55,9 @@ class Growth(Part):
     within: tuple[CountKey, ...] | None = None  # maximum NPUs along each side of a torus
 
     def shape(self, shape: str, nodes: int) -> str:
-        """Return ``shape`` with another number of nodes.
+        """Return ``shape`` (such as "Ring(8)_Switch(4)") grown or shrunk to ``nodes`` nodes.
 
-        Raises :class:`DimsweepError` for an impossible size.
+        Raises :class:`DimsweepError` for an impossible number of nodes.
         """
         if nodes < 1:
             raise DimsweepError(f"{nodes}; it must be 1 or more", code="out-of-range")
@@ -101,7 +101,7 @@ class Growth(Part):
 
 
 def _factor_sides(number: int, most: list[int]) -> Iterator[tuple[int, ...]]:
-    """Yield ascending sides with the product ``number``, each up to its maximum in ``most``."""
+    """Yield ascending sides of a torus with the product ``number``, up to the maxima ``most``."""
 
     def go(left: int, least: int, rest: list[int]) -> Iterator[tuple[int, ...]]:
         if not rest:
@@ -117,7 +117,7 @@ def _factor_sides(number: int, most: list[int]) -> Iterator[tuple[int, ...]]:
 
 
 class Topology(Part):
-    """The network's dimensions."""
+    """The network's dimensions: blocks, sizes, bandwidths and latencies."""
 
     #: Dimensions from the innermost to the outermost, such as Ring(4)_Switch(8).
     shape: str | None = None
@@ -137,7 +137,7 @@ class Topology(Part):
     links: tuple[str, ...] = ()
 
     def build(self) -> dimsweep.engine.Topology:
-        """Return the engine's topology; raises :class:`DimsweepError` at the wrong key."""
+        """Return the engine's topology; raises :class:`DimsweepError` naming the wrong key."""
         if self.file is not None:
             with naming_place("file"):
                 return read_topology(find_file(self.file), list(self.tiers))
@@ -158,9 +158,10 @@ class Topology(Part):
         )
 
     def _check_lists(self, n: int) -> None:
-        """Raise :class:`DimsweepError` for lists whose length is not ``n``.
+        """Raise :class:`DimsweepError` for lists that do not have one value per dimension, ``n``.
 
-        A preset's lists are too long or short if only its shape is replaced; the hint adapts them.
+        If only the shape of a preset is replaced, the lists of the preset have the wrong length.
+        The hint then has adapted lists.
         """
         lists = {k: getattr(self, k) for k in ("bandwidth", "latency", "tiers")}
         lists = {k: v for k, v in lists.items() if isinstance(v, tuple) and v and len(v) != n}
@@ -180,7 +181,7 @@ class Topology(Part):
 
 @cache
 def _plugin_memory_keys(memory: Any) -> type[Part]:
-    """Return the keys of a plug-in's memory that no other memory has."""
+    """Return the keys of a plug-in's kind of memory that the built-in kinds lack."""
     return mirror(memory, without=Memory.model_fields)
 
 
@@ -196,10 +197,10 @@ class Memory(
         base=_MemoryKind,
     )
 ):
-    """Memory beyond an NPU's own: the settings of all kinds of :class:`RemoteMemory`.
+    """Remote memory, beyond an NPU's HBM: the settings of all kinds of :class:`RemoteMemory`.
 
-    Without any key there is no such memory.  Keys that the kind lacks must stay null.  A plug-in's
-    kind adds the keys of its class.
+    If no key is given, there is no such memory.  Keys that the chosen kind lacks must stay null.  A
+    plug-in's kind of memory adds the keys of its class.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -212,9 +213,9 @@ class Memory(
         return None if memory is None else _plugin_memory_keys(memory)
 
     def build(self) -> dimsweep.engine.RemoteMemory | None:
-        """Return the memory, or None.
+        """Return the remote memory as the engine's object, or None without keys.
 
-        Raises :class:`DimsweepError` at a missing key, or at a key that the kind lacks.
+        Raises :class:`DimsweepError` for a missing key, or for a key that the kind lacks.
         """
         given = {name: value for name, value in self if name != "kind" and value is not None}
         if not given:
@@ -270,7 +271,7 @@ class Collective(
         ],
     )
 ):
-    """How collectives run: the settings of :class:`CollectiveModel`, by names."""
+    """How collectives run: the settings of :class:`CollectiveModel`, algorithms by name."""
 
     #: Algorithm of each dimension, one for all or a list; auto: the block's topology-aware one.
     algorithms: _Names = "auto"
@@ -304,7 +305,10 @@ class Collective(
     ) = None
 
     def build(self, n_dims: int) -> CollectiveModel:
-        """Return the model of collectives for ``n_dims`` dimensions; reads ``measured``."""
+        """Return the engine's model of collectives for ``n_dims`` dimensions.
+
+        Reads the file ``measured`` if it is given.
+        """
         settings = self.settings(CollectiveModel)
         for name in ("algorithms", "all_to_all"):
             settings[name] = expand_per_dimension(settings[name], n_dims, name)
@@ -356,7 +360,7 @@ class Collective(
         return Nccl(self.gpu, *limits, self.nccl_rails)
 
     def _check_no_nccl(self) -> None:
-        """Raise :class:`DimsweepError` for a setting of NCCL if NCCL does not run."""
+        """Raise :class:`DimsweepError` if a setting of NCCL is given without NCCL as library."""
         for name in _NCCL:
             if getattr(self, name) != type(self).model_fields[name].default:
                 problem, hint = "it is a setting of NCCL, which does not run", "add collective=nccl"

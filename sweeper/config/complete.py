@@ -1,4 +1,4 @@
-"""Completion of overrides in a shell."""
+"""Shell completion of overrides (KEY=VALUE)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
@@ -24,12 +24,13 @@ _REGISTERED = {
 
 
 def complete_override(typed: Sequence[str], incomplete: str) -> list[str]:
-    """Return the completions of the word ``incomplete`` after the overrides ``typed`` so far.
+    """Return the completions of the word ``incomplete``, after the overrides ``typed`` before it.
 
-    A key is completed by one level (``collective.`` or ``collective.chunks=``), with the keys of
-    the typed options. A group is completed with its options (``workload=gpt3_175b``), and a key
-    whose values are names with these (``fidelity=packet``), after a comma, too. A word without a
-    key may become the study unless one is typed.
+    A key is completed by one level (``collective.`` or ``collective.chunks=``); options typed
+    before determine the keys. A config group is completed with its options
+    (``workload=gpt3_175b``). A key whose values are names is completed with the names
+    (``fidelity=packet``), also after a comma. A word without a key is completed to a study's name
+    unless a study is typed already.
     """
     if any(word.startswith("plugins=") for word in typed):
         _compose_leniently(typed)  # finds the presets of the plug-ins
@@ -50,7 +51,7 @@ def complete_override(typed: Sequence[str], incomplete: str) -> list[str]:
 
 
 def _values(typed: Sequence[str], key: str) -> list[str]:
-    """Return the names that are valid values of a key, if its values are names."""
+    """Return the names that are valid values of ``key``; [] if its values are not names."""
     if key in _REGISTERED:
         module, registry = _REGISTERED[key]
         return list(getattr(import_module(module), registry))
@@ -64,7 +65,7 @@ def _values(typed: Sequence[str], key: str) -> list[str]:
 
 
 def _choices(kind: Any) -> Iterator[str]:
-    """Yield the names that are valid values of a type."""
+    """Yield the names that are valid values of the annotated type ``kind``."""
     if isinstance(kind, str):
         yield kind
     elif isinstance(kind, ValueParser):
@@ -76,7 +77,10 @@ def _choices(kind: Any) -> Iterator[str]:
 
 
 def _compose_leniently(typed: Sequence[str]) -> Any:
-    """Return all keys under the overrides, or without them if composing fails."""
+    """Return the configuration composed under the overrides.
+
+    If that fails, composed without them.
+    """
     try:
         return OmegaConf.to_container(compose_keys(typed))
     except DimsweepError:

@@ -1,4 +1,4 @@
-"""Composing a configuration with Hydra: conf/, studies/, and overrides from the command line."""
+"""Compose a configuration with Hydra from conf/, studies/ and overrides of the command line."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ WORKLOAD = "workload"
 
 @dataclass(frozen=True)
 class ComposedConfig(Origin):
-    """A configuration and its origin."""
+    """A configuration, with the overrides and options that it was composed from."""
 
     config: Config
     state: int | None = field(default=None, kw_only=True, compare=False)  # of all files of options
@@ -58,17 +58,17 @@ def compose(
     may_sweep: bool = False,
     state: int | None = None,
 ) -> ComposedConfig:
-    """Return the configuration under overrides, and then under values of dotted keys.
+    """Return the configuration under overrides, with ``values`` of dotted keys set afterwards.
 
     Parameters
     ----------
     overrides
         Hydra's overrides, such as ``study=x`` and ``topology.shape=...``.
     values
-        Values of dotted keys, of a cell of a grid; None if the configuration is not a cell.
+        Values of dotted keys that a cell of a grid sets; None if the configuration is not a cell.
     may_sweep
-        Whether overrides may have several values. They become axes of the grid, or a range that
-        is searched; a group has the first of several options.
+        Whether overrides may have several values. These become axes of the grid, or a range that
+        is searched. Of several options of a config group the first one is composed.
     state
         State of the files, from an earlier :attr:`ComposedConfig.state`. If it is None, the files
         are inspected.
@@ -76,7 +76,7 @@ def compose(
     Raises
     ------
     DimsweepError
-        If a file or a key is wrong; the place names both.
+        If a file or a key is wrong; the error names both.
     """
     words = list(map(read_override, overrides))
     for word in words if not may_sweep else ():
@@ -106,7 +106,7 @@ def compose(
 
 
 def compose_keys(overrides: Sequence[str], *, may_sweep: bool = False) -> DictConfig:
-    """Return the configuration that :func:`compose` would resolve and check."""
+    """Return the configuration of :func:`compose`, not yet resolved or checked."""
     words = list(map(read_override, overrides))
     choices, node, _ = _compose_node(words)
     with explaining_errors(Origin(tuple(overrides), choices)):
@@ -117,13 +117,13 @@ def compose_keys(overrides: Sequence[str], *, may_sweep: bool = False) -> DictCo
 
 
 def compose_hydra_config(overrides: Sequence[str]) -> DictConfig:
-    """Return Hydra's own configuration under ``overrides``, below its key ``hydra``."""
+    """Return the values below Hydra's key ``hydra`` under ``overrides``."""
     chosen = _choose(list(map(read_override, overrides)))
     return OmegaConf.masked_copy(compose_with_hydra(chosen), ["hydra"])
 
 
 def print_info(overrides: Sequence[str], info: str) -> None:
-    """Print Hydra's information on a composition, one of the choices of its ``--info``."""
+    """Print one of Hydra's reports on a composition; ``info`` is a choice of Hydra's ``--info``."""
     words = list(map(read_override, overrides))
     _compose_node(words)  # reports errors better than Hydra
     lines = [word.line for word in words if word.is_setting and not word.is_sweep]
@@ -149,9 +149,10 @@ def _refuse_sweep(word: ConfigOverride) -> None:
 def _compose_node(
     words: Sequence[ConfigOverride], *, anew: bool = True, state: int | None = None
 ) -> tuple[Mapping[str, str], DictConfig, int]:
-    """Return each group's option, the keys (unresolved and unchecked), and the files' state.
+    """Return each group's option, the keys (unresolved and unchecked), and the state of the files.
 
-    Plug-ins are loaded first (``anew``: changed ones again), since Hydra must know their options.
+    Plug-ins are loaded first, since Hydra must know their options. With ``anew``, changed plug-ins
+    are loaded again.
     """
     origin = Origin(tuple(word.text for word in words), {})
     if len(named := _named_studies(words)) > 1:
@@ -178,7 +179,7 @@ def _compose_node(
 
 
 def _choose(words: Sequence[ConfigOverride]) -> list[ConfigOverride]:
-    """Return the part of checked overrides that Hydra composes."""
+    """Return the overrides that Hydra composes, after checking all of them."""
     return _select_for_hydra(words, _find_plugins(words, _named_studies(words)))
 
 
@@ -187,7 +188,7 @@ def _named_studies(words: Sequence[ConfigOverride]) -> list[str]:
 
 
 def _find_plugins(words: Sequence[ConfigOverride], studies: Sequence[str]) -> list[Any]:
-    """Return the plug-ins that overrides name, else those of the study or the studies below it."""
+    """Return the plug-ins that overrides name, or else those of the study or its base studies."""
     for word in reversed(words):
         if word.key == "plugins" and word.is_setting and not word.is_sweep:
             return _list_plugins(word.parsed.value())
@@ -202,14 +203,14 @@ def _find_plugins(words: Sequence[ConfigOverride], studies: Sequence[str]) -> li
 
 
 def _studies_below(entry: Any) -> list[str]:
-    """Return the studies that an entry of a study's defaults names."""
+    """Return the studies that an entry of a study's defaults list names."""
     if isinstance(entry, str):
         return [entry.removeprefix(f"/{STUDY}/")]
     return [str(name) for group, name in entry.items() if group.split("/")[-1] == STUDY]
 
 
 def _list_plugins(plugins: Any) -> list[Any]:
-    """Return the given plug-ins, without those that interpolate other keys."""
+    """Return the given plug-ins, except values that interpolate other keys."""
     names = plugins if isinstance(plugins, list) else [plugins]
     return [name for name in names if "${" not in str(name)]
 
@@ -217,7 +218,7 @@ def _list_plugins(plugins: Any) -> list[Any]:
 def _select_for_hydra(
     words: Sequence[ConfigOverride], plugins: Sequence[str]
 ) -> list[ConfigOverride]:
-    """Return the overrides for Hydra: the search path, removed keys, each group's first option."""
+    """Return overrides for Hydra: search path, removed keys, and the first option of each group."""
     searched, chosen = _search_path_overrides(words, plugins), []
     for word in words:
         if word.is_choice and word.is_sweep:
@@ -231,9 +232,9 @@ def _select_for_hydra(
 def _search_path_overrides(
     words: Sequence[ConfigOverride], plugins: Sequence[str]
 ) -> list[ConfigOverride]:
-    """Return Hydra's override of the search path, if ``hydra.searchpath`` or plug-ins add folders.
+    """Return the override of Hydra's search path, if ``hydra.searchpath`` or plug-ins add folders.
 
-    Also registers these folders for our own look-ups.
+    Also registers these folders for look-ups of files in :mod:`sweeper.places`.
     """
     places, folders = list[str](), list[Path]()
     for place in (
@@ -274,9 +275,9 @@ def _read_search_path(word: ConfigOverride) -> list[str]:
 
 
 def _add_cluster_parts(chosen: Sequence[ConfigOverride]) -> list[ConfigOverride]:
-    """Return the chosen options with the parts of the machine that ``cluster=`` names.
+    """Return the chosen options, and options for the components of the machine of ``cluster=``.
 
-    These parts override the study's own, but not parts that are chosen explicitly.
+    These options replace the study's, but not options that are chosen explicitly.
     """
     given = {word.key for word in chosen}
     named = [str(word.parsed.value()) for word in chosen if word.key == CLUSTER]
@@ -288,14 +289,14 @@ def _add_cluster_parts(chosen: Sequence[ConfigOverride]) -> list[ConfigOverride]
 
 
 def read_cluster_parts(file: Path | None) -> dict[str, str]:
-    """Return the options that a file of the group ``cluster`` chooses, by group."""
+    """Return the option that a file of the group ``cluster`` chooses for each other group."""
     entries = [] if file is None else read_options(file).node.get("defaults") or []
     pairs = [next(iter(entry.items())) for entry in entries if isinstance(entry, Mapping)]
     return {str(group).split("/")[-1]: str(part) for group, part in pairs}
 
 
 def _check_size(plain: Any, choices: Mapping[str, str]) -> None:
-    """Raise :class:`DimsweepError` for a number of nodes without a machine."""
+    """Raise :class:`DimsweepError` if ``nodes`` is set but no machine is chosen."""
     if plain.get("nodes") is not None and choices.get(CLUSTER, "none") == "none":
         hint = "add cluster=, one of " + ", ".join(list_groups()[CLUSTER])
         hint += "; or give the size in topology.shape"
@@ -310,7 +311,7 @@ def _check_size(plain: Any, choices: Mapping[str, str]) -> None:
 def _add_portfolio_hint(
     error: DimsweepError, plain: Any, choices: Mapping[str, str]
 ) -> DimsweepError:
-    """Return the error, with a hint if the study's own workload lacks its portfolio's keys."""
+    """Return the error, with a hint if the study's workload lacks keys that its portfolio needs."""
     weights = (plain.get("portfolio") or {}).get("workloads")
     chosen = choices.get(WORKLOAD)
     if not weights or chosen in weights or error.where.partition(".")[0] != WORKLOAD:
@@ -321,7 +322,7 @@ def _add_portfolio_hint(
 
 
 def _check_choice(word: ConfigOverride) -> None:
-    """Raise :class:`DimsweepError` unless an override chooses one option by its name.
+    """Raise :class:`DimsweepError` unless an override chooses a single option by its name.
 
     Hydra does not check this, and would merge several options of a list.
     """

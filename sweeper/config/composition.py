@@ -1,8 +1,8 @@
-"""Composing the files of conf/ and studies/ with Hydra, once for all cells that choose them.
+"""Compose the files of conf/ and studies/ with Hydra; a grid's cells share the compositions.
 
-Hydra resolves the defaults lists and merges the files, which it reads from the sources below.  Its
-result is cached until a file changes.  The cells of a grid choose combinations of a few options:
-each option is composed once, and a combination is merged from these compositions if the result
+Hydra resolves the defaults lists and merges the files, which it reads from the sources below.  The
+result is cached until a file changes.  The cells of a grid choose combinations of a few options.
+Each option is composed once, and a combination is merged from these compositions if the result
 provably equals Hydra's.
 """
 
@@ -56,37 +56,37 @@ _KIND = "workload/kind/"
 
 @dataclass(frozen=True)
 class OptionFile:
-    """The parts of a file of options that decide where its keys go."""
+    """The header and the keys of an option's file that decide where its keys go."""
 
     package: str | None  # given by its header
     defaults: tuple[Any, ...]
 
     def is_within(self, group: str) -> bool:
-        """Return whether the file of an option sets keys of its ``group`` only."""
+        """Return whether the option's file sets keys of its own ``group`` only."""
         inner = [isinstance(e, str) and "@" not in e and e[:1] != "/" for e in self.defaults]
         return self.package in (None, group) and all(inner)
 
     @property
     def interpolates(self) -> bool:
-        """True if an option in its defaults depends on another option."""
+        """True if an option in the file's defaults list depends on another option."""
         return any("${" in str(entry) for entry in self.defaults)
 
 
 @dataclass(frozen=True)
 class Tree:
-    """The keys that files set."""
+    """The keys that a composition of files sets."""
 
     choices: Mapping[str, str]  # the option of each group
     pickled: bytes  # the keys, a DictConfig
     files: dict[str, OptionFile]  # by path within conf/
 
     def node(self) -> DictConfig:
-        """Return the caller's own copy of the keys: a third of the time of a deep copy."""
+        """Return a copy of the keys for the caller; it takes a third of the time of a deep copy."""
         return pickle.loads(self.pickled)
 
 
 class _FileSource(ConfigSource):
-    """A source of files for Hydra; all such sources share the record of the files read."""
+    """Base class of Hydra's sources of files; all of them record the files that they read."""
 
     read: ClassVar[dict[str, OptionFile]] = {}
 
@@ -114,15 +114,15 @@ class _FileSource(ConfigSource):
 
     @abstractmethod
     def _find(self, path: str) -> Any:
-        """Return the file or text for a path without its ending, or None."""
+        """Return the file, or the text, for a path without its ending; None if missing."""
 
     @abstractmethod
     def _load(self, found: Any) -> Options:
-        """Return the keys of a file or text that :meth:`_find` returned."""
+        """Return the keys of a file or a text that :meth:`_find` returned."""
 
 
 class _ConfSource(_FileSource):
-    """The files of a conf/ folder.
+    """The source of files in a conf/ folder.
 
     Unlike Hydra's own source, it reports errors of YAML and of defaults lists with file and line.
     """
@@ -157,7 +157,7 @@ class _ConfSource(_FileSource):
 
 
 class _StudySource(_FileSource):
-    """Studies as options of the group ``study``: in studies/, or given by path."""
+    """The source of studies, as options of the group ``study``: in studies/, or given by path."""
 
     given: ClassVar[dict[str, Path]] = {}  # by name, of the configuration that is being composed
 
@@ -183,9 +183,9 @@ class _StudySource(_FileSource):
 
 
 class _SchemaSource(_FileSource):
-    """The keys of the schema with their defaults.
+    """The source of the schema's keys with their default values.
 
-    A workload's file names its kind, which a plug-in may add, in its defaults list.
+    The file of a workload names its kind, which a plug-in may add, in its defaults list.
     """
 
     @staticmethod
@@ -221,7 +221,7 @@ def _pickled_kind(name: str, kind: type[Workload]) -> bytes:
 
 
 class _SearchPath(SearchPathPlugin):
-    """Hydra's search path: the user's conf/, the installed one, studies, and the schema."""
+    """Hydra's search path: the user's conf/, the installed conf/, studies, and the schema."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         for home in dict.fromkeys((installed_folder("conf"), list_folders("conf")[0])):
@@ -243,9 +243,9 @@ def _register() -> None:
 
 @contextmanager
 def initialized_hydra(chosen: Sequence[ConfigOverride]) -> Iterator[None]:
-    """Initialize Hydra on our folders; ``chosen`` may name a study by its path.
+    """Initialize Hydra on dimsweep's folders; ``chosen`` may name a study by its path.
 
-    Raises :class:`DimsweepError` for the path of a missing file; Hydra refuses unknown names.
+    Raises :class:`DimsweepError` for the path of a missing file; Hydra rejects unknown names.
     """
     _register()
     _StudySource.given = {}
@@ -259,12 +259,12 @@ def initialized_hydra(chosen: Sequence[ConfigOverride]) -> Iterator[None]:
 
 
 def _hydra_overrides(chosen: Sequence[ConfigOverride]) -> list[str]:
-    """Return overrides in the syntax of Hydra's own commands."""
+    """Return the chosen options as overrides in the syntax of Hydra's own commands."""
     return [*(f"hydra/{group}=[]" for group in _HYDRAS), *(word.line for word in chosen)]
 
 
 def compose_with_hydra(chosen: Sequence[ConfigOverride]) -> DictConfig:
-    """Return Hydra's composition of ``chosen`` options, its own configuration included."""
+    """Return Hydra's composition of the ``chosen`` options, with Hydra's own configuration."""
     with initialized_hydra(chosen), warnings.catch_warnings():
         warnings.filterwarnings("error", message="provider=")  # raised for a missing place
         try:
@@ -277,7 +277,7 @@ def compose_with_hydra(chosen: Sequence[ConfigOverride]) -> DictConfig:
 
 
 def show_info(info: str, chosen: Sequence[ConfigOverride], lines: Sequence[str]) -> None:
-    """Print Hydra's information on a composition, one of the choices of its ``--info``.
+    """Print one of Hydra's reports on a composition; ``info`` is a choice of Hydra's ``--info``.
 
     Only the object behind ``hydra.main`` prints it; Hydra 1.3 keeps it in GlobalHydra.
     """
@@ -287,7 +287,10 @@ def show_info(info: str, chosen: Sequence[ConfigOverride], lines: Sequence[str])
 
 
 def hash_files(chosen: Sequence[ConfigOverride]) -> int:
-    """Return a number that changes with every change of a file that may be composed."""
+    """Return a hash of the files that a composition may read.
+
+    It changes whenever a file changes.
+    """
     folders = [str(home) for kind in ("conf", "studies") for home in list_folders(kind)]
     named = [name for word in chosen for name in word.studies]
     files = [str(file) for name in named if (file := find_study(name))]
@@ -298,13 +301,16 @@ def hash_files(chosen: Sequence[ConfigOverride]) -> int:
 
 
 def _option_files(folder: str) -> Iterator[str]:
-    """Yield the files of options in a folder and all folders below it."""
+    """Yield the option files in a folder and in all folders below it."""
     for above, _, names in os.walk(folder):
         yield from (f"{above}/{name}" for name in names if name.endswith(".yaml"))
 
 
 def compose_files(chosen: Sequence[ConfigOverride], state: int) -> Tree:
-    """Return the keys that files set under ``chosen`` options, while the files are in ``state``."""
+    """Return the keys that files set under the ``chosen`` options.
+
+    Cached for a ``state`` of the files.
+    """
     rest, options = list[ConfigOverride](), dict[str, ConfigOverride]()
     for word in chosen:
         if (
@@ -322,14 +328,14 @@ def compose_files(chosen: Sequence[ConfigOverride], state: int) -> Tree:
 
 @dataclass(frozen=True)
 class CompositionFamily:
-    """Compositions that differ in options of groups only."""
+    """Compositions that differ only in the options of some config groups."""
 
     base: Tree  # the first one
     options: dict[str, ConfigOverride]  # of the first one
     parts: dict[tuple[str, ConfigOverride | None], Tree]
 
     def changed(self, options: Mapping[str, ConfigOverride]) -> dict[str, ConfigOverride | None]:
-        """Return the ``options`` that are not those of the first composition, by group."""
+        """Return the ``options`` that differ from the first composition's, by group."""
         groups = {**self.options, **options}
         return {g: options.get(g) for g in groups if options.get(g) != self.options.get(g)}
 
@@ -343,10 +349,10 @@ _MAX_FAMILIES = 64
 def _compose_options(
     rest: tuple[ConfigOverride, ...], chosen: tuple[ConfigOverride, ...], state: int
 ) -> Tree:
-    """Compose ``chosen`` options of groups and all other overrides (``rest``).
+    """Compose the ``chosen`` options of groups, together with all other overrides (``rest``).
 
-    Files are merged key by key. If the files of options set keys and choose options of their own
-    group only, then any composition with the same option of a group has the same keys in it.
+    Files are merged key by key. If the option files of a group set keys and choose options of this
+    group only, then any composition with the same option of the group has the same keys in it.
     """
     options = {word.key: word for word in chosen}
     family = _families.get((rest, state))
@@ -372,15 +378,15 @@ def _compose_options(
 
 
 def _is_read_by_us(word: ConfigOverride) -> bool:
-    """Return whether an override adds no search path beyond the folders of our own sources."""
+    """Return whether an override adds no search path beyond dimsweep's own folders."""
     places: Any = word.parsed.value() if word.is_hydra_key else ()
     return all(str(place).startswith(f"{_ConfSource.scheme()}://") for place in places)
 
 
 def _differ_within(groups: Collection[str], one: Tree, other: Tree) -> bool:
-    """Return whether two compositions differ only in files that set keys of their group alone.
+    """Return whether two compositions differ only in option files with keys of ``groups``.
 
-    The group must be one of ``groups``.
+    Each of these files must set keys of its own group only.
     """
     files = one.files | other.files
     if any("/" in group for group in groups) or any(f.interpolates for f in files.values()):
@@ -392,7 +398,7 @@ def _differ_within(groups: Collection[str], one: Tree, other: Tree) -> bool:
 
 
 def _merge(base: Tree, parts: Mapping[str, Tree]) -> Tree:
-    """Return ``base`` with the keys of each group as in its composition in ``parts``."""
+    """Return ``base`` with the keys of each group replaced by the keys in ``parts[group]``."""
     whole, nodes = base.node(), {group: part.node() for group, part in parts.items()}
     keys: Any = whole
     choices = {**base.choices, **{group: part.choices[group] for group, part in parts.items()}}
@@ -401,7 +407,7 @@ def _merge(base: Tree, parts: Mapping[str, Tree]) -> Tree:
 
 
 def _collect_keys(places: Mapping[Any, DictConfig]) -> DictConfig:
-    """Return the keys, moved out of the configurations that have them."""
+    """Return the keys of several configurations in one; the keys are moved, not copied."""
     taken = OmegaConf.create()
     with flag_override(taken, "no_deepcopy_set_nodes", True):
         for key, node in places.items():

@@ -1,4 +1,4 @@
-"""Prices and power of a cluster, by bandwidth or by part, and its bill of materials."""
+"""Prices and power of a cluster, per bandwidth or per part, and its bill of materials."""
 
 import re
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ _TIER = tuple(each.name for each in list_settings(engine.TierPrice))
 
 
 class TierPrice(mirror(engine.TierPrice)):  # type: ignore[misc]
-    """Prices of a tier: the settings of :class:`engine.cluster.TierPrice`, or keys for parts."""
+    """Prices of a network tier: the settings of :class:`engine.cluster.TierPrice`, or of parts."""
 
     #: Medium of the tier's links, for prices of parts; links on a board need no part.
     medium: Medium | None = None
@@ -58,12 +58,12 @@ class TierPrice(mirror(engine.TierPrice)):  # type: ignore[misc]
 
     @property
     def is_linear(self) -> bool:
-        """True if it has a price per bandwidth, or a fixed one."""
+        """True if the tier has a price per bandwidth, or a fixed price."""
         return any(getattr(self, name) for name in _TIER)
 
 
 class TierPower(Part):
-    """Power of a tier's parts, by the keys of :class:`TierPrice`."""
+    """Power of a tier's parts; the keys are those of :class:`TierPrice`."""
 
     link: PowerPerBandwidth | None = None
     switch: PowerPerBandwidth | None = None
@@ -73,7 +73,7 @@ class TierPower(Part):
 
 
 class ClusterPower(Part):
-    """Power of a cluster."""
+    """Power of a cluster: of its NPUs and of each network tier."""
 
     #: Power by tier.
     tiers: dict[str, TierPower] = default(dict)
@@ -84,7 +84,7 @@ class ClusterPower(Part):
 
 
 class Cost(Part):
-    """A price list of a cluster: by bandwidth (``tiers``), or by ``parts`` that are bought."""
+    """A price list for a cluster: prices per bandwidth of ``tiers``, or prices of ``parts``."""
 
     #: Prices by tier.
     tiers: dict[str, TierPrice] = default(dict)
@@ -105,7 +105,7 @@ class Cost(Part):
     @classmethod
     @preserve_errors
     def _fill_in(cls, value: Any) -> Any:
-        """Complete parts that are priced by name with the catalogue's descriptions."""
+        """Add the catalogue's descriptions to parts that are priced by name."""
         parts = value.get("parts") if isinstance(value, Mapping) else None
         if not isinstance(parts, Mapping) or not parts:
             return value
@@ -142,9 +142,9 @@ class Cost(Part):
         return self
 
     def price_list(self) -> PriceList:
-        """Return the engine's price list of parts, NPUs included if ``npu`` prices them.
+        """Return the engine's price list of parts, with NPUs if ``npu`` prices them.
 
-        Raises :class:`DimsweepError` at the wrong part.
+        Raises :class:`DimsweepError` naming the wrong part.
         """
         parts = []
         for name, sold in self.parts.items():
@@ -169,7 +169,7 @@ class Cost(Part):
 
     @property
     def npu_part(self) -> EnginePart | None:
-        """The part for one NPU by itself; None without its price and power."""
+        """Part of the bill that is one NPU; None if an NPU has no separate price and power."""
         if not self.npu and not self.power.npu:
             return None
         own = Amount(float(self.npu)), Amount(float(self.power.npu))
@@ -177,36 +177,39 @@ class Cost(Part):
 
     @property
     def has_npus(self) -> bool:
-        """True if its sums include NPUs."""
+        """True if the total cost includes the NPUs."""
         return bool(self.npu_price or self.power.npu)
 
     @property
     def server(self) -> SoldPart | None:
-        """The priced part with the cheapest NPUs; None without a part of kind npu."""
+        """The server or NPU with the lowest price per NPU among the parts.
+
+        None if no part has NPUs.
+        """
         servers = [part for part in self.parts.values() if part.kind is PartKind.NPU and part.price]
         return min(servers, key=_npu_share, default=None)
 
     @property
     def npu_price(self) -> float:
-        """The price of one NPU (USD), by itself or as a share of a server; 0 if unpriced."""
+        """Price of one NPU (USD), separate or as a share of a server; 0 if unpriced."""
         return float(self.npu) if self.server is None else _npu_share(self.server)
 
 
 def _npu_share(server: SoldPart) -> float:
-    """Return the price of one NPU of a server (USD)."""
+    """Return the price of a server divided by its number of NPUs (USD)."""
     assert server.price is not None
     return float(server.price.value) / server.ports
 
 
 def _catalogue_values(part: SoldPart) -> dict[str, Any]:
-    """Return the keys of a catalogued part that differ from their defaults."""
+    """Return the keys of a part of the catalogue that differ from their defaults."""
     usual = SoldPart.defaults()
     return {name: each for name, each in part.plain().items() if each != usual[name]}
 
 
 @dataclass(frozen=True)
 class Purchase:
-    """A network and its NPUs, bought at the prices of a list."""
+    """A network and its NPUs, bought at the prices of one price list."""
 
     cost: Cost
     topology: Topology
@@ -215,7 +218,7 @@ class Purchase:
     others: tuple[OtherPart, ...] = ()  # NPUs that are bought as another part
 
     def bill(self) -> Bill:
-        """Return the bill of materials, with the parts that lack a price."""
+        """Return the bill of materials, including parts without a price."""
         cost, others = self.cost, self.others
         if cost.parts and self.graph is not None:
             return network_bill(self.graph, self.topology, cost.price_list(), others)
@@ -230,7 +233,10 @@ class Purchase:
         return replace(add_npus(bill, npus), pue=cost.power.pue)
 
     def prices(self) -> Prices | None:
-        """Return its prices; None if a part lacks one (:meth:`bill` names it)."""
+        """Return the price of the network as a function of bandwidths; None if a part has no price.
+
+        :meth:`bill` names the parts without a price.
+        """
         cost = self.cost
         found = self._tier_prices(cost.tiers, cost.npu) if self._is_linear else self._part_prices()
         if found is None:
@@ -238,7 +244,10 @@ class Purchase:
         return replace(found, lifetime=cost.lifetime or 0.0, energy=cost.electricity)
 
     def watts(self) -> Prices | None:
-        """Return its power, in the form of prices; None if a part lacks it."""
+        """Return the power of the network, as prices in W.
+
+        None if the power of a part is unknown.
+        """
         if not self._is_linear:
             return self._part_prices(watts=True)
         power = self.cost.power
@@ -259,7 +268,10 @@ class Purchase:
         *,
         watts: bool = False,
     ) -> Prices | None:
-        """Return prices from a table of tiers; NPUs of other kinds replace the same number."""
+        """Return prices (or ``watts``) from a table of ``tiers``.
+
+        NPUs of other kinds replace the given numbers of NPUs.
+        """
         found = network_prices(self.topology, _build_tiers(tiers), npu, self.fabrics)
         lines = add_npus(Bill(()), ((other.part, len(other.at)) for other in self.others))
         total = lines.power if watts else lines.cost
@@ -269,7 +281,10 @@ class Purchase:
         return replace(found, fixed=found.fixed + (total - n * npu)) if n else found
 
     def _part_prices(self, *, watts: bool = False) -> Prices | None:
-        """Return prices of parts; the price of a graph does not depend on bandwidths."""
+        """Return the price (or power) of all parts.
+
+        In a network graph it does not depend on bandwidths.
+        """
         bill, none = self.bill(), (0.0,) * len(self.topology.dims)
         total = bill.power if watts else bill.cost
         if total is None:

@@ -1,7 +1,7 @@
-"""Explanations of errors in a configuration.
+"""Explain errors in a configuration.
 
-Errors of Hydra and OmegaConf become ours, with the file or the override that set the key. Unknown
-names get suggestions.
+Errors of Hydra and OmegaConf become :class:`DimsweepError`, with the file or the override that set
+the key. For unknown names, hints suggest similar ones.
 """
 
 import difflib
@@ -85,7 +85,7 @@ ALIASES = {name: key for key, names in _ALIASES.items() for name in names.split(
 
 @dataclass(frozen=True)
 class Origin:
-    """The origin of a configuration: overrides, and the options of the config groups."""
+    """The origin of a configuration: the overrides, and the option of each config group."""
 
     overrides: tuple[str, ...]
     choices: Mapping[str, str]
@@ -104,7 +104,7 @@ class Origin:
 
     @property
     def overridden(self) -> list[str]:
-        """The keys of the overrides."""
+        """Dotted keys that the overrides set."""
         return [word.key for word in self.words if not word.is_hydra_key]
 
     @property
@@ -115,25 +115,25 @@ class Origin:
         return [key for key, each in walk_keys(plain) if not isinstance(each, dict) or not each]
 
     def given(self, key: str) -> Any:
-        """Return the value of the last override of exactly ``key``, or None."""
+        """Return the value of the last override that sets exactly ``key``, or None."""
         given = [word for word in self.words if word.key == key and word.is_setting]
         return given[-1].parsed.value() if given and not given[-1].is_sweep else None
 
     def add_source(self, error: DimsweepError) -> DimsweepError:
-        """Return the error with the source of its key added to its place."""
+        """Return the error, with the file or override that set the key added to its place."""
         where = f"{error.where} (in {self.source(error.where)})" if error.where else ""
         return error.replace(where=where)
 
     @contextmanager
     def adding_sources(self) -> Iterator[None]:
-        """Add the source of the key to the place of errors raised inside."""
+        """Return a context that adds the file or override of the key to the place of errors."""
         try:
             yield
         except DimsweepError as error:
             raise self.add_source(error) from error.__cause__
 
     def source(self, key: str) -> str:
-        """Return the file, override or grid that most likely set ``key``."""
+        """Return the file, the override or the axis of the grid that most likely set ``key``."""
         if any(re.match(rf"{re.escape(name)}(?![^.\[])", key) for name in self.varied):
             return "the grid"
         group = re.split(r"[.\[]", key, maxsplit=1)[0]
@@ -152,7 +152,7 @@ class Origin:
 
 @contextmanager
 def explaining_errors(origin: Origin) -> Iterator[None]:
-    """Turn errors of Hydra and OmegaConf raised inside into :class:`DimsweepError`."""
+    """Return a context that turns errors of Hydra and OmegaConf into :class:`DimsweepError`."""
     try:
         yield
     except MissingMandatoryValue as error:
@@ -179,7 +179,7 @@ def _recursion_error(origin: Origin) -> DimsweepError:
 
 
 def _explain(error: Exception) -> DimsweepError:
-    """Return Hydra's error as ours: its file or override, and the key that its cause names."""
+    """Return a :class:`DimsweepError` for Hydra's error, naming its file or override and key."""
     if explained := _explain_missing(str(error)):
         return explained
     text, cause, where = str(error).strip(), error.__cause__, ""
@@ -208,7 +208,7 @@ def _explain(error: Exception) -> DimsweepError:
 
 
 def _explain_missing(text: str) -> DimsweepError | None:
-    """Return our error for Hydra's message on an unknown option, group or kind, else None."""
+    """Return the error for Hydra's message on an unknown option, group or kind; else None."""
     code: Code = "unknown-name"
     if found := _NO_KIND.search(text):
         problem = f"unknown kind of workload {found['kind']!r}"
@@ -232,7 +232,7 @@ def _explain_missing(text: str) -> DimsweepError | None:
 
 
 def _suggest_options(name: str, group: str, options: str) -> str:
-    """Return a hint for an unknown option: a similar name, or options whose files mention it."""
+    """Return a hint for an unknown option: a similar name, or options whose comments mention it."""
     names = options.split()
     close = find_nearest(name, names, _MIN_SIMILARITY)
     similar = [close] if close else list(_options_mentioning(name, group, names))
@@ -243,7 +243,7 @@ def _suggest_options(name: str, group: str, options: str) -> str:
 
 
 def _options_mentioning(word: str, group: str, names: list[str]) -> Iterator[str]:
-    """Yield the options of a group whose comments have a word that begins with ``word``."""
+    """Yield the options of a group whose comments contain a word that begins with ``word``."""
     if len(word) < 3:
         return
     mention = re.compile(rf"#.*\b{re.escape(word)}", re.IGNORECASE)
@@ -255,23 +255,26 @@ def _options_mentioning(word: str, group: str, names: list[str]) -> Iterator[str
 
 
 def _find_option_file(option: str) -> str:
-    """Return the file of an option such as study/x, or the option itself without a file."""
+    """Return the file of an option such as study/x; without a file, the option's name."""
     group, _, name = option.rpartition("/")
     study = find_study(name) if group == "study" else None
     return str(study or find_option(group, name) or option)
 
 
 def _find_misplaced_in_file(file: str) -> tuple[str, bool] | None:
-    """Return the first misplaced key of a file, compared with the default configuration."""
+    """Return the first key of a file that is a list by mistake, or should be a list.
+
+    The second value is whether a list is expected.
+    """
     known = compose_files((), hash_files(())).node()
     given, plain = (OmegaConf.to_container(each) for each in (OmegaConf.load(file), known))
     return _find_misplaced(given, plain)
 
 
 def _find_misplaced(given: Any, known: Any, place: str = "") -> tuple[str, bool] | None:
-    """Return the first key that is a list in only one of ``given`` and ``known``.
+    """Return the first key that is a list in only one of ``given`` and ``known``, or None.
 
-    The second value is whether ``known`` has the list. None if there is no such key.
+    The second value is whether ``known`` has the list.
     """
     if {type(given), type(known)} == {dict, list}:
         return place, isinstance(known, list)
@@ -285,7 +288,7 @@ def _find_misplaced(given: Any, known: Any, place: str = "") -> tuple[str, bool]
 
 
 def suggest_override(word: str) -> str:
-    """Return the override that a word without a key may mean: a similar option, or KEY=VALUE."""
+    """Return a suggestion for a word that is not KEY=VALUE: a similar option, or that form."""
     known = list_groups()
     options = {name: f"{group}={name}" for group in reversed(known) for name in known[group]}
     options |= {name: f"study={name}" for name in known["study"]}
@@ -296,7 +299,7 @@ def suggest_override(word: str) -> str:
 
 
 def _has_key(plain: Any, key: str) -> bool:
-    """Return whether a configuration has a key, or a plan with an axis of this name."""
+    """Return whether a configuration has a key, or a parallel plan with an axis of this name."""
     part, _, name = key.rpartition(".")
     if not part:
         return key in Config.model_fields or key in list_groups()
@@ -306,7 +309,10 @@ def _has_key(plain: Any, key: str) -> bool:
 
 
 def refuse_unknown_key(name: str, node: DictConfig | Mapping[str, Any]) -> None:
-    """Raise :class:`DimsweepError` for an unknown dotted key; propose keys with its last name."""
+    """Raise :class:`DimsweepError` for an unknown dotted key.
+
+    Suggest keys with the same last name.
+    """
     first, known = name.split(".")[0], list(Config.model_fields)
     if first in known:
         return

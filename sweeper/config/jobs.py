@@ -29,7 +29,10 @@ _PRESET = "preset"
 
 
 def _parse_job(value: Any) -> Workload:
-    """Return the workload of a job: a preset's name, or keys that may override a ``preset``."""
+    """Return the workload of a job, from the name of a preset or from keys.
+
+    The keys may override those of a ``preset``.
+    """
     if isinstance(value, str):
         value = {_PRESET: value}
     if isinstance(value, Mapping) and isinstance(value.get(_PRESET), str):
@@ -56,7 +59,7 @@ def _parse_job(value: Any) -> Workload:
 
 
 class Job(Part):
-    """One of several jobs."""
+    """One of several jobs: its workload and its share of the cluster."""
 
     #: Workload: a preset's name, or keys; with `preset`, the keys that differ from it.
     workload: Annotated[Workload, ValueParser(_parse_job)]
@@ -65,9 +68,9 @@ class Job(Part):
 
 
 class Jobs(Workload):
-    """Several ``jobs`` by name. They start an iteration together and share links only.
+    """Several ``jobs``, each a workload with a name, on one cluster.
 
-    Their ranks are numbered one job after the other.
+    They start an iteration together and share only links. Their ranks are numbered job by job.
     """
 
     jobs: Annotated[dict[str, Job], Field(min_length=1)]
@@ -88,12 +91,12 @@ class Jobs(Workload):
 
     @property
     def arithmetic(self) -> str:
-        """The precision of the first job, which all others share."""
+        """Name of the jobs' precision; all jobs compute in the precision of the first."""
         return next(iter(self.jobs.values())).workload.arithmetic
 
     @property
     def narrow(self) -> str:
-        """The precision of linear layers of the first job, which all others share."""
+        """Name of the precision of linear layers; all jobs have the precision of the first."""
         return next(iter(self.jobs.values())).workload.narrow
 
     def program(
@@ -114,7 +117,7 @@ class Jobs(Workload):
     def separate_programs(
         self, cluster: Cluster, fidelity: Fidelity
     ) -> Iterator[tuple[str, range, Program]]:
-        """Yield each job's name, its ranks, and its program without the other jobs."""
+        """Yield each job's name, its ranks, and its program on its NPUs without the other jobs."""
         from dimsweep.engine.kernels.messages import lower_by_rank  # which few need
 
         jobs = self.build_jobs(cluster)
@@ -122,9 +125,9 @@ class Jobs(Workload):
             yield name, ranks, lower_by_rank(jobs.isolate(name), cluster, fidelity)
 
     def build_jobs(self, cluster: Cluster) -> dimsweep.engine.workload.Jobs:
-        """Return all jobs on their parts of a cluster.
+        """Return all jobs, each on its NPUs of a cluster.
 
-        Raises :class:`DimsweepError` for jobs that do not fill it or cannot run together.
+        Raises :class:`DimsweepError` for jobs that do not fill the cluster or cannot run together.
         """
         sizes, start = cluster.topology.sizes, 0
         total = sum(job.size for job in self.jobs.values())
@@ -151,7 +154,7 @@ class Jobs(Workload):
 
 
 def _job_cluster(cluster: Cluster, start: int, size: int) -> Cluster:
-    """Return the part of a cluster for a job: ``size`` members of the outermost dimension."""
+    """Return a job's sub-cluster: ``size`` members of the outermost dimension, from ``start``."""
     dims, network, npus = cluster.topology.dims, cluster.network, cluster.npus
     inner = math.prod(cluster.topology.sizes[:-1])
     ranks = slice(start * inner, (start + size) * inner)

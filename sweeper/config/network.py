@@ -1,4 +1,4 @@
-"""Keys of links, switches, routes and packets, for all fidelities but phase."""
+"""Keys of links, switches, routes and packets, used by all fidelities except phase."""
 
 import dataclasses
 import math
@@ -76,19 +76,25 @@ MAX_MEMBERS = 100_000
 
 @dataclass(frozen=True)
 class GeneratorFamily:
-    """The generators that one entry describes: one for each combination of its values."""
+    """The network generators that one entry of ``generators`` describes.
+
+    There is one generator for each combination of the entry's values.
+    """
 
     members: tuple[Generator, ...]
     given: Mapping[str, Any] | None = None  # the entry, if a parameter has several values
 
     @property
     def text(self) -> Any:
-        """The entry in the user's notation."""
+        """The entry as the user wrote it."""
         return _GENERATOR.write(self.members[0]) if self.given is None else dict(self.given)
 
 
 def _parse_family(value: Any) -> GeneratorFamily:
-    """Return the generators of an entry; a tuple parameter varies if given as lists."""
+    """Return the generators that an entry describes; lists as parameters give several generators.
+
+    A parameter that is a tuple varies if it is given as a list of lists.
+    """
     if isinstance(value, GeneratorFamily):
         return value
     given = dict(value) if isinstance(value, Mapping) else {}
@@ -106,7 +112,7 @@ def _parse_family(value: Any) -> GeneratorFamily:
 def _listed_parameters(
     kind: type[Generator], given: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the parameters with several values."""
+    """Yield each parameter that is given as a list, with its values."""
     hints = get_type_hints(kind)
     for name, value in given.items():
         listed = get_origin(hints.get(name)) is tuple
@@ -127,7 +133,7 @@ AnyFamily = Annotated[
 
 @lru_cache(maxsize=4)
 def _build_generator(generator: Generator) -> dimsweep.engine.network.Network:
-    """Return the network of a generator; many points of a study share it."""
+    """Return the network that a generator makes, cached because many trials of a study share it."""
     return generator.build()
 
 
@@ -138,7 +144,7 @@ _TRANSPORT = VariantParser(
 
 
 def _write_transport(transport: Transport) -> Any:
-    """Return a transport as its name and the settings that differ from their defaults."""
+    """Return a transport as plain data: its name, with the settings that are not defaults."""
     changed = {
         field.name: to_plain(getattr(transport, field.name))
         for field in dataclasses.fields(transport)
@@ -177,12 +183,12 @@ class Packets(
     spray: Flag = False
 
     def build(self) -> PacketModel:
-        """Return the engine's packet model; ``spray`` becomes a routing elsewhere."""
+        """Return the engine's packet model, without ``spray``, which is part of the routing."""
         marks = tuple(Mark(**dict(mark)) for mark in self.marks)
         return PacketModel(**self.settings(PacketModel) | {"marks": marks} | self._file_settings())
 
     def _file_settings(self) -> dict[str, Any]:
-        """Return the keys that the file sets; raises :class:`DimsweepError` for one set twice."""
+        """Return the keys that the file sets; raises :class:`DimsweepError` for a key set twice."""
         if self.file is None:
             return {}
         with naming_place("file"):
@@ -204,7 +210,7 @@ _Selection = mirror(Selection, kind=_Kind | None, between=tuple[_Kind, _Kind] | 
 
 
 def _parse_selection(value: Any) -> Part:
-    """Parse a selection of devices: a name, the number of an NPU, or a mapping."""
+    """Parse a selection of devices or links: a name, the number of an NPU, or a mapping."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = f"NPU {value}"
     return _Selection.from_plain({"named": value} if isinstance(value, str) else value)
@@ -217,7 +223,7 @@ def _write_selection(selection: Part) -> Any:
 
 @describe_values("share, such as 50 %")
 def parse_share(value: Any) -> Quantity:
-    """Return a share such as ``"50 %"``."""
+    """Return a share such as ``"50 %"`` as a quantity from 0 to 1."""
     text = value.text if isinstance(value, Quantity) else value
     return Quantity(units.parse_share(text), text)
 
@@ -226,7 +232,7 @@ _PLACEMENTS = ("packed", "scattered")
 
 
 def _parse_placement(value: Any) -> str | tuple[int | str, ...]:
-    """Parse a placement: one of the words, or a list of NPU numbers and ranges such as 8-15."""
+    """Parse a placement of ranks: a named one, or a list of NPU numbers and ranges such as 8-15."""
     return (
         parse_npu_numbers(value)
         if isinstance(value, (list, tuple))
@@ -237,7 +243,7 @@ def _parse_placement(value: Any) -> str | tuple[int | str, ...]:
 def _place_ranks(
     placement: str | tuple[int | str, ...], n_ranks: int, n_npus: int
 ) -> tuple[int, ...]:
-    """Return the NPU of each rank."""
+    """Return the NPU of each rank under a ``placement``."""
     if n_ranks > n_npus:
         problem = f"{n_ranks} ranks do not fit on {n_npus} NPUs"
         hint = "increase network.npus, or give a smaller topology.shape"
@@ -271,7 +277,10 @@ def _build_change(change: Part) -> Change:
 
 
 def build_selection(name: str, value: Any) -> Any:
-    """Build the engine's selection of parts from a mapping; return any other value unchanged."""
+    """Return the engine's selection of links or devices for a key given as a mapping.
+
+    ``name`` is the key. Any other value is returned unchanged.
+    """
     if not isinstance(value, Part):
         return value
     with naming_key(name):
@@ -285,7 +294,7 @@ class Network(
         more=_INTERCONNECTS,
     )
 ):
-    """Links, switches and routes: the settings of :class:`NetworkModel`, or a network graph."""
+    """Links, switches and routes: the settings of :class:`NetworkModel`, or a file with a graph."""
 
     #: Fabric of the dimensions, one value or a list: auto, mesh, {kind: clos, levels: 2, leaf: 8,
     #: oversubscription: 2}, {kind: dragonfly, routers: 4, npus: 2}.
@@ -327,12 +336,15 @@ class Network(
 
     @property
     def links_key(self) -> str:
-        """The key whose network replaces the dimensions' links, or ""."""
+        """Name of the key that replaces the dimensions' links by a graph.
+
+        "" if no such key is set.
+        """
         names = (*GRAPHS, *_INTERCONNECTS)
         return next((name for name in names if getattr(self, name)), "")
 
     def build(self, topology: dimsweep.engine.Topology, fidelity: Fidelity) -> NetworkModel:
-        """Return the network model; reads ``file`` if it is given."""
+        """Return the engine's network model for a ``topology``; reads ``file`` if it is given."""
         fabrics: tuple[Fabric, ...] = expand_per_dimension(
             self.fabric, len(topology.dims), "fabric"
         )

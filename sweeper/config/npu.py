@@ -58,7 +58,7 @@ def _parse_peak(value: Any) -> Quantity | dict[str, Quantity]:
 
 @describe_values("mapping of precisions to factors")
 def _parse_relative_time(value: Any) -> dict[str, float]:
-    """Parse positive factors for narrow precisions and TF32."""
+    """Parse the times of products in narrow precisions and TF32, relative to the main precision."""
     narrow = [name for name, each in PRECISIONS.items() if each.narrow or name == "tf32"]
     if not isinstance(value, Mapping):
         problem, hint = f"{value!r} is not a mapping of factors", "such as {fp8: 0.5}"
@@ -84,7 +84,7 @@ def _parse_systolic(value: Any) -> SystolicArray:
 
 @describe_values("pairs of operations and efficiency")
 def _parse_knot(value: Any) -> tuple[Quantity, float]:
-    """Parse the operations of a matrix product and the share of the peak that it reaches."""
+    """Parse a point of the efficiency curve of matrix products: operations, share of the peak."""
     if (
         not isinstance(value, (list, tuple))
         or len(value) != 2
@@ -116,7 +116,7 @@ class Npu(
         relative_time=Annotated[dict[str, float], ValueParser(_parse_relative_time)],
     )
 ):
-    """An NPU in all precisions: the settings of :class:`engine.Npu`."""
+    """An NPU with its speed in every precision: the settings of :class:`engine.Npu`."""
 
     #: CSV file of measured durations by kernel (columns kernel, duration), instead of all else.
     measured: FileName | None = None
@@ -126,7 +126,7 @@ class Npu(
     machines: tuple[str, ...] = ()
 
     def build(self, precision: str, narrow: str = "") -> dimsweep.engine.Npu:
-        """Return the NPU at a ``precision``; linear layers use the ``narrow`` one if given."""
+        """Return the engine's NPU at a ``precision``; linear layers use ``narrow`` if given."""
         kernels = kernel_times(self.kernels) if self.kernels is not None else None
         peaks: Mapping[str, float] = {}
         timed = {*self.relative_time, *(kernels.products if kernels else ())}
@@ -149,9 +149,9 @@ class Npu(
         return dimsweep.engine.Npu(**{**self.settings(dimsweep.engine.Npu), **own})
 
     def _peak_of_timed(self, precision: str, narrow: str) -> Mapping[str, float]:
-        """Return the peak in a ``narrow`` precision whose products have separate times.
+        """Return peak rates by precision, for a ``narrow`` one with measured relative times.
 
-        Without a rate, it is the peak in ``precision`` times the speed-up of the products.
+        Without a given rate, it is the rate in ``precision`` times the speed-up of the products.
         """
         peak = self.peak(precision)
         if peak is None:
@@ -163,7 +163,7 @@ class Npu(
         return {narrow: peak / min(self.relative_time.get(narrow, 1.0), 1.0)}
 
     def peak(self, precision: str) -> float | None:
-        """Return the peak in ``precision`` (FLOP/s), or None without rates."""
+        """Return the peak rate in ``precision`` (FLOP/s); None if the NPU has no rates."""
         if not isinstance(self.flops, dict):
             return self.flops
         if precision not in self.flops:
@@ -183,7 +183,7 @@ def _parse_npu(value: Any) -> Npu:
 
 
 class NpuCost(Part):
-    """Price and power of a part with NPUs of a kind, such as a server of eight."""
+    """Price and power of NPUs of another kind, for a part such as a server of eight."""
 
     price: MoneyOrNone | None = None
     watts: Power | None = None
@@ -214,7 +214,7 @@ def _parse_npu_cost(value: Any) -> NpuCost:
 
 
 class OtherNpuKind(Part):
-    """NPUs of another kind than the rest."""
+    """NPUs of another kind than the cluster's main kind, and where they are."""
 
     #: The kind of NPU: a preset's name, or keys.
     npu: Annotated[Npu, ValueParser(_parse_npu)]
@@ -224,10 +224,10 @@ class OtherNpuKind(Part):
     cost: Annotated[NpuCost, ValueParser(_parse_npu_cost)] = default(NpuCost)
 
     def purchase(self, name: str, n_npus: int, rest: Cost) -> OtherPart:
-        """Return the part that these NPUs are bought as, in a network of ``n_npus``.
+        """Return the part as which these NPUs are bought, in a network of ``n_npus``.
 
-        ``name`` is their key. They have no price or power if the ``rest`` has none, since the list
-        then prices the network only.
+        ``name`` is their key. They have no price or power if the main NPUs (``rest``) have none,
+        since the price list then covers the network only.
         """
         cost, machines = self.cost, " or ".join(self.npu.machines)
         price = cost.price if rest.npu_price else 0.0

@@ -1,6 +1,6 @@
-"""Readers of the files of conf/ and studies/.
+"""Read the YAML files of conf/ and studies/.
 
-They refuse Hydra's own keys and name dimsweep's key for the same purpose.
+Hydra's own keys are rejected, with a hint that names dimsweep's key for the same purpose.
 """
 
 import io
@@ -40,14 +40,14 @@ _OTHERS += f"{SEARCH_PATH} adds folders to conf/, on the command line only"
 
 
 class Options(NamedTuple):
-    """The keys of a file, and their package from its header (``# @package a.b``)."""
+    """The keys of an option's file, and its package from the header (``# @package a.b``)."""
 
     node: DictConfig
     package: str | None
 
 
 def read_options(file: Path) -> Options:
-    """Return the keys of a file.
+    """Return the keys of an option's file.
 
     Raises :class:`DimsweepError` naming the file if it is not a mapping of keys, or if its header
     or its ``defaults`` are invalid.
@@ -59,7 +59,10 @@ def read_options(file: Path) -> Options:
 
 
 def file_state(file: str | Path) -> Hashable:
-    """Return a value that changes with the file; None if it is missing, or too new."""
+    """Return a value that changes whenever a file changes.
+
+    It is None if the file is missing, or was written too recently to detect another change.
+    """
     try:
         known = os.stat(file)
     except OSError:
@@ -151,7 +154,10 @@ def hydra_key_error(key: str, file: str = "") -> DimsweepError:
 
 
 def _find_hydra_key(keys: Mapping[Any, Any], package: str | None) -> str | None:
-    """Return the first of Hydra's own keys that a file sets or chooses an option for, or None."""
+    """Return the first of Hydra's own keys that a file sets, or chooses an option for.
+
+    Else None.
+    """
     if package is not None and package.split(".")[0] == "hydra":
         return package
     if "hydra" in keys:
@@ -165,7 +171,7 @@ def _find_hydra_key(keys: Mapping[Any, Any], package: str | None) -> str | None:
 
 
 def _full_hydra_key(key: str, node: Any) -> str:
-    """Return the first key below ``key``, two levels deep: ``hydra.sweeper.params``."""
+    """Return ``key`` with the names of the first keys below it: ``hydra.sweeper.params``."""
     while isinstance(node, Mapping) and node and key.count(".") < 2:
         name = next(iter(node))
         key, node = f"{key}.{name}", node[name]

@@ -1,7 +1,7 @@
-"""Overrides KEY=VALUE, parsed by Hydra's grammar.
+"""Parse overrides KEY=VALUE by Hydra's grammar.
 
-An override with several values becomes an axis of a study's grid, or is searched; one value
-replaces an axis.
+The values of an override with several values become an axis of a study's grid, or are searched. A
+single value replaces an axis.
 """
 
 import math
@@ -34,7 +34,7 @@ AXES, SEARCHED = "grid", "space.parameters"  # keys of a configuration that have
 
 
 def _interval(start: int | float | str, end: int | float | str) -> IntervalSweep:
-    """Return Hydra's ``interval``, with ends that may be quantities."""
+    """Return Hydra's ``interval(start, end)``, with ends that may be quantities with units."""
     ends: list[Any] = [each if isinstance(each, str) else float(each) for each in (start, end)]
     return IntervalSweep(start=ends[0], end=ends[1])
 
@@ -53,7 +53,10 @@ _PLAIN = re.compile(r"""[^\s'"\[\]{}(),=$\\](?:[^'"\[\]{}(),=$\\]*[^\s'"\[\]{}()
 
 
 class _Numbers(NamedTuple):
-    """The ``n`` numbers of a range, computed exactly: 0.1, 0.2 and 0.3 end before 0.4."""
+    """The ``n`` numbers of Hydra's ``range``, computed without rounding.
+
+    Thus range(0.1, 0.4, 0.1) has 0.1, 0.2 and 0.3, and not 0.4.
+    """
 
     start: Fraction
     step: Fraction
@@ -61,14 +64,14 @@ class _Numbers(NamedTuple):
     whole: bool
 
     def number(self, i: int) -> int | float:
-        """Return number ``i``, from 0."""
+        """Return number ``i`` of the range, counted from 0."""
         number = self.start + i * self.step
         return int(number) if self.whole else float(number)
 
 
 @dataclass(frozen=True)
 class ConfigOverride:
-    """An override of the configuration."""
+    """A parsed override KEY=VALUE of the configuration."""
 
     text: str  # as given
     is_choice: bool  # it chooses an option of a config group, and sets no key
@@ -77,47 +80,50 @@ class ConfigOverride:
 
     @property
     def key(self) -> str:
-        """The dotted key, or the config group."""
+        """The dotted key, or the config group, that the override sets."""
         return self.parsed.key_or_group
 
     @property
     def is_setting(self) -> bool:
-        """True if it sets a key of ours."""
+        """True if the override sets one of dimsweep's keys, not an option or a key of Hydra."""
         return not (self.is_choice or self.is_hydra_key or self.parsed.is_delete())
 
     @property
     def is_hydra_key(self) -> bool:
-        """True if its key is one of Hydra's own."""
+        """True if the override sets one of Hydra's own keys."""
         return self.parsed.is_hydra_override()
 
     @property
     def is_sweep(self) -> bool:
-        """True if it has several values."""
+        """True if the override has several values."""
         return self.parsed.is_sweep_override() and not self.parsed.is_delete()
 
     @property
     def is_interval(self) -> bool:
-        """True if its values are an interval, which cannot be listed."""
+        """True if the values are an interval, which cannot be listed."""
         return isinstance(self.parsed.value(), IntervalSweep)
 
     @property
     def studies(self) -> list[str]:
-        """The studies that it names, as given."""
+        """Names or paths of the studies that the override chooses."""
         if self.key != STUDY or self.parsed.is_delete():
             return []
         return [str(value) for value in (self.values() if self.is_sweep else [self.parsed.value()])]
 
     @property
     def shape(self) -> str | None:
-        """Its values joined to one shape, if all of them are shapes."""
+        """Values joined to one shape, if all of them are parts of a shape such as Ring(4).
+
+        Else None.
+        """
         values = self.text.partition("=")[2]
         shapes = values.replace("),", ")_")
         return shapes if _SHAPE.fullmatch(shapes) else None
 
     def values(self) -> list[Any]:
-        """Return the values of a sweep as a list.
+        """Return the several values of the override as a list.
 
-        Raises :class:`DimsweepError` without values, or with too many to list.
+        Raises :class:`DimsweepError` for no values, or too many to list.
         """
         swept: Any = self.parsed.value()
         self._check_tags(())
@@ -143,9 +149,9 @@ class ConfigOverride:
         return [_unquote(each) for each in swept.list]
 
     def parameter(self) -> dict[str, Any]:
-        """Return the values of a sweep as an entry of ``space.parameters``.
+        """Return the several values of the override as an entry of ``space.parameters``.
 
-        Raises :class:`DimsweepError` without values.
+        Raises :class:`DimsweepError` for no values.
         """
         swept: Any = self.parsed.value()
         if isinstance(swept, IntervalSweep):
@@ -200,12 +206,12 @@ class ConfigOverride:
 
 
 def read_override(text: str) -> ConfigOverride:
-    """Return the override ``text``; raises :class:`DimsweepError` for one that cannot be read."""
+    """Parse the override ``text``; raises :class:`DimsweepError` if it is invalid."""
     return _read(text, is_group(_normalize_key(text)))
 
 
 def is_group(key: str) -> bool:
-    """Return whether ``key`` is a config group."""
+    """Return whether ``key`` is the name of a config group."""
     name = key.split("@")[0]
     return (
         "/" in name or name == STUDY or any(os.path.isdir(h / name) for h in list_folders("conf"))
@@ -213,7 +219,7 @@ def is_group(key: str) -> bool:
 
 
 def format_choice(group: str, option: str) -> str:
-    """Return the override that chooses one option, quoted where needed."""
+    """Return the override that chooses an option of a config group, quoted if necessary."""
     return f"{group}={option if _PLAIN.fullmatch(option) else quote(option)}"
 
 
@@ -240,7 +246,7 @@ def _read(text: str, chooses: bool) -> ConfigOverride:
 
 
 def _refuse_shape(text: str, chooses: bool) -> None:
-    """Raise :class:`DimsweepError` for ``topology=SHAPE``, which should set ``topology.shape``."""
+    """Raise :class:`DimsweepError` for ``topology=SHAPE``: the key is ``topology.shape``."""
     group, _, value = text.partition("=")
     if chooses and group == "topology" and _SHAPE.fullmatch(shape := value.strip("'\"")):
         problem = f"{shape} is a shape, not the name of a topology"
@@ -249,7 +255,7 @@ def _refuse_shape(text: str, chooses: bool) -> None:
 
 
 def _quote_option(text: str) -> str:
-    """Return the choice of an option with its name in quotes: inf and 1e3 are names here."""
+    """Return an override with the option's name quoted: inf and 1e3 are names here, not numbers."""
     key, sets, value = text.partition("=")
     if key == STUDY and is_path(value) and find_study(value):  # a path may have any characters
         return f"{key}={quote(value)}"
@@ -261,8 +267,8 @@ def _quote_option(text: str) -> str:
 def _parse_setting(text: str) -> Override:
     """Parse an override of a key, which need not exist.
 
-    A value outside Hydra's grammar, such as ``Ring(-4)`` or ``5 µs``, is a text: the key's own
-    parser explains what is wrong with it.
+    A value outside Hydra's grammar, such as ``Ring(-4)`` or ``5 µs``, becomes a text: the key's own
+    parser explains the mistake.
     """
     key, _, value = text.partition("=")
     key = f"++{_normalize_key(text)}"
@@ -281,7 +287,7 @@ def _parse_setting(text: str) -> Override:
 
 
 def _quote_names(value: str) -> str:
-    """Return a value with quotes around shapes and names of links, for Hydra's grammar."""
+    """Return a value with shapes and names of links in quotes, as Hydra's grammar requires."""
     if "'" in value or '"' in value or "$" in value:
         return value
     if "->" in value:
@@ -290,7 +296,7 @@ def _quote_names(value: str) -> str:
 
 
 def _normalize_key(text: str) -> str:
-    """Return the key of an override, with entries of lists as names: a.b[0] is a.b.0."""
+    """Return the key of an override with list indices as names: a.b[0] becomes a.b.0."""
     return _ENTRY.sub(r".\1", text.lstrip("+~").split("=", 1)[0])
 
 
@@ -324,10 +330,10 @@ def _syntax_error(text: str, error: HydraException) -> DimsweepError:
 
 
 def replace_axes(tree: Any, words: Sequence[ConfigOverride]) -> None:
-    """Replace the axis of a key by the one value of an override.
+    """Replace axes of the grid in ``tree`` by single values from overrides.
 
     The axis keeps this value, so that rows show it. Raises :class:`DimsweepError` for an override
-    of a part of an axis, or of a key around one: each cell's value would replace it.
+    of a key below or above an axis' key: the values of the axis would replace it.
     """
     axes, portfolio = tree.get(AXES), tree.get("portfolio")
     axes = axes if isinstance(axes, MutableMapping) else {}
@@ -355,7 +361,7 @@ def replace_axes(tree: Any, words: Sequence[ConfigOverride]) -> None:
 
 
 def _covers(key: Any, part: Any, values: Any) -> bool:
-    """Return whether one of the values of a dotted key sets its part ``part``."""
+    """Return whether one of the ``values`` of the dotted ``key`` sets the key ``part`` below it."""
     above, rest = f"{key}.", str(part)
     if not rest.startswith(above) or is_group(str(key)) or not isinstance(values, Sequence):
         return False
@@ -370,7 +376,10 @@ def _covers(key: Any, part: Any, values: Any) -> bool:
 
 
 def apply_sweeps(tree: Any, words: Sequence[ConfigOverride]) -> None:
-    """Make overrides of several values searched keys if the study searches them, else axes."""
+    """Add overrides with several values to ``tree``.
+
+    They become searched keys if the study searches, else axes of the grid.
+    """
     for word in words:
         if not word.is_sweep:
             continue
@@ -385,7 +394,7 @@ def apply_sweeps(tree: Any, words: Sequence[ConfigOverride]) -> None:
 
 
 def _find_mapping(tree: Any, place: str) -> MutableMapping[str, Any] | None:
-    """Return the mapping at a dotted key, created if missing; None if it is not a mapping."""
+    """Return the mapping at a dotted key, created if missing; None if another value is there."""
     for name in place.split("."):
         if not isinstance(tree, MutableMapping):
             return None

@@ -1,7 +1,7 @@
-"""Tables of keys for the documentation: type, default and meaning of each key.
+"""Tables of configuration keys for the documentation: type, default and meaning of each key.
 
-A table is derived from a part, so a page that has it changes with the fields: see
-``tests/support/pages.py``.
+A table is derived from a part (a class of keys), so a page with a table changes with the fields;
+see ``tests/support/pages.py``.
 """
 
 import json
@@ -21,7 +21,7 @@ _PLAIN = {bool: "true or false", int: "whole number", float: "number", str: "tex
 
 
 def key_table(place: str) -> str:
-    """Return the Markdown table of the keys of the part at a dotted key.
+    """Return the Markdown table of the keys of the part (a class of keys) at a dotted key.
 
     Below ``workload`` it is the first kind of workload with such a part.
     """
@@ -39,7 +39,7 @@ def key_table(place: str) -> str:
 
 
 def find_part(place: str) -> type[Part]:
-    """Return the part at a dotted key; raises :class:`DimsweepError` if there is none."""
+    """Return the class of keys at a dotted key; raises :class:`DimsweepError` if there is none."""
     part: type[Part] = Config
     for name in place.split("."):
         kinds = [part, *(KINDS.values() if part is Workload else ())]
@@ -53,13 +53,13 @@ def find_part(place: str) -> type[Part]:
 
 
 def key_type(part: Any, name: str) -> Any:
-    """Return the annotated type of a key; None if the part lacks it."""
+    """Return the annotated type of a key; None if ``part`` lacks the key."""
     field = getattr(part, "model_fields", {}).get(name)
     return field and Annotated[field.annotation, *field.metadata, None]
 
 
 def walk_parts(kind: Any) -> Iterator[type[Part]]:
-    """Yield the parts that a type is made of."""
+    """Yield the classes of keys (parts) that occur in a type."""
     if isinstance(kind, type) and issubclass(kind, Part):
         yield kind
     for each in get_args(kind):
@@ -67,7 +67,7 @@ def walk_parts(kind: Any) -> Iterator[type[Part]]:
 
 
 def _describe_type(kind: Any) -> Iterator[str]:
-    """Yield descriptions of the values of a type."""
+    """Yield a description of each kind of value that a type accepts."""
     origin, inside = get_origin(kind), get_args(kind)
     if origin is Annotated:
         parsed = next((each for each in inside[1:] if isinstance(each, ValueParser)), None)
@@ -94,5 +94,5 @@ def _describe_type(kind: Any) -> Iterator[str]:
 
 
 def _format_default(value: Any) -> str:
-    """Return a default as a user writes it."""
+    """Return a default value as a user would write it."""
     return value if isinstance(value, str) and value else json.dumps(value)

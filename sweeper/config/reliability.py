@@ -30,7 +30,10 @@ class Checkpoint(mirror(engine.Checkpoint)):  # type: ignore[misc]
 
 
 class Outage(Part):
-    """Devices or links that are down while training continues: {switch: leaf *, down: 0.03 %}."""
+    """Devices or links that are down for a share of time while training continues.
+
+    An example is {switch: leaf *, down: 0.03 %}.
+    """
 
     #: Devices, named as in network.degrade.
     switch: SelectionKey = None
@@ -60,7 +63,7 @@ class Outage(Part):
 
 
 class Repair(Part):
-    """The repair of a broken node."""
+    """How long the repair of a broken node takes."""
 
     #: Mean time until a broken node is back.
     time: Seconds | None = None
@@ -90,7 +93,7 @@ class Reliability(
     outages: tuple[Outage, ...] = ()
 
     def build(self) -> engine.Reliability | None:
-        """Return the interruptions of training, or None.
+        """Return the engine's model of interruptions; None if no rate of interruptions is given.
 
         Raises :class:`DimsweepError` that names a missing key.
         """

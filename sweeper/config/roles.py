@@ -39,7 +39,7 @@ _DEFAULT_ROLES = {
 
 
 def default_role(axis: str) -> Role:
-    """Return the role of a key or config group that has none in the study."""
+    """Return the role of a key or config group to which the study gives none."""
     parts = axis.split(".")
     starts = (".".join(parts[:n]) for n in range(len(parts), 0, -1))
     return next(
@@ -48,7 +48,7 @@ def default_role(axis: str) -> Role:
 
 
 def format_value(value: Any) -> str:
-    """Format a value of an axis."""
+    """Format a value of an axis as text."""
     if isinstance(value, Mapping):
         return ", ".join(f"{key}: {format_value(each)}" for key, each in value.items())
     if isinstance(value, (list, tuple)) and any(isinstance(each, Mapping) for each in value):
@@ -59,10 +59,10 @@ def format_value(value: Any) -> str:
 
 
 def read_weights(config: Config, axes: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, float]]:
-    """Return the weights of each scenario's values, by axis, as given in ``roles``.
+    """Return the weight of each value of each scenario with weights, by axis, from ``roles``.
 
-    Raises :class:`DimsweepError` for weights of other values, for missing weights, and for
-    weights of the workloads of a portfolio, which has its own.
+    Raises :class:`DimsweepError` for weights of other values, for missing weights, and for weights
+    of the workloads of a portfolio, which has separate weights.
     """
     found = {name: own for name, own in config.roles.items() if isinstance(own, Mapping)}
     for name, weights in found.items():
@@ -94,12 +94,12 @@ def read_weights(config: Config, axes: Mapping[str, Sequence[Any]]) -> dict[str,
 
 
 def is_plan_key(axis: str) -> bool:
-    """Return whether a key belongs to a parallel plan."""
+    """Return whether a key belongs to the parallel plan."""
     return axis.startswith(("workload.parallel", "workload.plan"))
 
 
 def resolve_roles(config: Config, axes: Iterable[str]) -> dict[str, Role]:
-    """Return the role of each of a study's ``axes``, and of each key that it searches.
+    """Return the role of each of a study's ``axes``, and of each key that the study searches.
 
     Raises :class:`DimsweepError` for a role of another key, and for a searched key that is a
     scenario: a search would choose the easiest one.

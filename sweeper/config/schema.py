@@ -1,6 +1,7 @@
 """The schema of the whole configuration: all keys with their types and defaults.
 
-Values are in conf/ and studies/.  Hydra composes them, and the result becomes a :class:`Config`.
+Values are in files of conf/ and studies/.  Hydra composes them, and the result becomes a
+:class:`Config`.
 """
 
 from collections.abc import Mapping
@@ -87,7 +88,7 @@ def _parse_plugins(value: Any) -> tuple[str, ...]:
 
 
 def load_config_plugins(plain: Any, *, anew: bool = False) -> None:
-    """Load the plug-ins that a whole configuration names, given as plain data."""
+    """Load the plug-ins named by a configuration in plain data; ``anew``: changed ones again."""
     if isinstance(plain, Mapping):
         with naming_key("plugins"):
             names = _parse_plugins(plain.get("plugins", ()))
@@ -95,7 +96,7 @@ def load_config_plugins(plain: Any, *, anew: bool = False) -> None:
 
 
 class Design(Part):
-    """The keys that a row depends on: a row's key is a hash of their values."""
+    """The keys that determine a row of results: the row's key is a hash of their values."""
 
     workload: AnyWorkload
     topology: Topology = default(Topology)
@@ -111,7 +112,7 @@ class Design(Part):
     plugins: Annotated[tuple[str, ...], ValueParser(_parse_plugins)] = ()
 
     def purchase(self, topology: dimsweep.engine.Topology, network: NetworkModel) -> Purchase:
-        """Return the purchase of the network and its NPUs."""
+        """Return the network and its NPUs with their price list, to compute cost and power."""
         n = topology.n_npus if network.graph is None else network.graph.n_npus
         others = tuple(
             other.purchase(f"other_npus[{i}]", n, self.cost)
@@ -121,7 +122,7 @@ class Design(Part):
 
 
 class Question(Part):
-    """The keys that define a study; with another value it is another study."""
+    """The keys that identify a study; a study with another value of one is a different study."""
 
     #: Number of nodes of the machine that cluster= names; becomes `topology.shape`.
     nodes: WholeNumber | None = None
@@ -136,7 +137,7 @@ class Question(Part):
 
 
 class Extent(Part):
-    """The name, limits and side questions of a study; a resumed sweep may change them."""
+    """Keys that a resumed sweep may change: a study's name, limits and side questions."""
 
     name: str | None = None
     note: str | None = None  # a remark for readers of the results
@@ -150,7 +151,7 @@ class Extent(Part):
 
 
 class Run(Part):
-    """The place of a run and its outputs; these keys change no result."""
+    """Keys of where a run happens and where its output goes; they change no result."""
 
     executor: Executor = default(Executor)
     results: str = "results"
@@ -168,7 +169,7 @@ NO_AXES = {"study", "name", "note", "grid", "portfolio", "plugins", *Run.model_f
 
 
 class Config(Run, Extent, Question, Design):
-    """The whole configuration of a run or a study.
+    """The whole configuration of a simulation or a study.
 
     Its four base classes hold the keys, grouped by what depends on them.
     """
@@ -177,7 +178,7 @@ class Config(Run, Extent, Question, Design):
     @classmethod
     @preserve_errors
     def _refuse_control_characters(cls, value: Any) -> Any:
-        """Raise :class:`DimsweepError` for texts that would control a terminal that prints them."""
+        """Raise :class:`DimsweepError` for texts with characters that would control a terminal."""
         for place, text in walk_values(value):
             if not isinstance(text, str) or text.isprintable():
                 continue
@@ -216,7 +217,7 @@ class Config(Run, Extent, Question, Design):
     @classmethod
     @preserve_errors
     def _load_plugins(cls, value: Any) -> Any:
-        """Load plug-ins before other keys are parsed: these may name what a plug-in registers."""
+        """Load plug-ins before other keys are parsed, since keys may name what they register."""
         load_config_plugins(value)
         return value
 
@@ -224,7 +225,7 @@ class Config(Run, Extent, Question, Design):
     @classmethod
     @preserve_errors
     def _size(cls, value: Any) -> Any:
-        """Replace ``nodes`` by the shape of the topology."""
+        """Replace the key ``nodes`` by the shape of a topology with this number of nodes."""
         nodes = value.get("nodes") if isinstance(value, Mapping) else None
         topology = value.get("topology") if nodes is not None else None
         if not isinstance(topology, Mapping):
@@ -245,16 +246,16 @@ class Config(Run, Extent, Question, Design):
 
     @property
     def by_message(self) -> bool:
-        """True if the fidelity simulates every rank, message and link."""
+        """True if the fidelity simulates every rank, message and link, unlike ``phase``."""
         return self.fidelity is not Fidelity.PHASE
 
     @cached_property
     def text(self) -> dict[str, Any]:
-        """The configuration as plain data in the user's notation. Do not change it."""
+        """The configuration as plain data, as the user writes it. The caller must not change it."""
         return self.plain()
 
     def files(self) -> dict[str, str]:
-        """Return the files whose contents a row depends on, by the key that names them.
+        """Return the files whose contents results depend on, by the key that names the file.
 
         The files of a searched key are listed as KEY=FILE.
         """
@@ -268,14 +269,14 @@ class Config(Run, Extent, Question, Design):
         return {name: str(file) for name, file in (named | searched).items() if file}
 
     def value(self, name: str) -> Any:
-        """Return the value at a dotted key in the user's notation.
+        """Return the value at a dotted key, as the user writes it.
 
         Raises :class:`DimsweepError` for an unknown key.
         """
         return _find_parent(self.text, f"{name}.")[0]
 
     def with_values(self, values: Mapping[str, Any]) -> Self:
-        """Return the configuration with new values of dotted keys, checked as a whole."""
+        """Return a copy with new values of dotted keys, checked as a whole."""
         if not values:
             return self
         text = self.plain()
@@ -292,7 +293,7 @@ class Config(Run, Extent, Question, Design):
 
 
 def _find_parent(node: Any, name: str) -> tuple[Any, Any]:
-    """Return the mapping or list that holds the last part of a dotted key, and that part."""
+    """Return the mapping or list that contains a dotted key's last name, and that name."""
     *path, last = name.split(".")
     for part in path:
         try:

@@ -1,4 +1,4 @@
-"""Sources of the numbers of presets: their key ``sources``, and conf/sources.yaml."""
+"""Sources of the numbers in presets, from their key ``sources`` and from conf/sources.yaml."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -52,7 +52,7 @@ def _parse_reading(value: Any) -> Reading | None:
 
 
 class Document(Part):
-    """The source of a number."""
+    """A document of conf/sources.yaml that numbers are taken from, such as a data sheet."""
 
     document: Annotated[str, Field(min_length=1)]
     #: Year, or year and month.
@@ -64,7 +64,7 @@ class Document(Part):
 
 
 class Figure(NamedTuple):
-    """A number of a preset."""
+    """A number of a preset, with its key and its source."""
 
     key: str  # within the group
     value: str
@@ -79,7 +79,10 @@ def without_sources(node: DictConfig) -> DictConfig:
 
 
 def find_preset(group: str, name: str) -> Path:
-    """Return the file of an option; raises :class:`DimsweepError` for an unknown one."""
+    """Return the file of an option of a config group.
+
+    Raises :class:`DimsweepError` for an unknown option.
+    """
     known = list_groups()
     if group not in known or group == "study":
         problem, hint = f"unknown group of presets {group!r}", suggest_names(group, known)
@@ -91,12 +94,12 @@ def find_preset(group: str, name: str) -> Path:
 
 
 def read_values(group: str, name: str) -> dict[str, Any]:
-    """Return the keys of an option and of the options in its defaults, as plain data."""
+    """Return the keys of an option, merged over the options in its defaults list, as plain data."""
     return _merge_defaults(group, name)[0]
 
 
 def read_figures(group: str, name: str) -> list[Figure]:
-    """Return the numbers of an option with the sources that its file names.
+    """Return the numbers of an option, each with the source that the option's file names.
 
     Raises :class:`DimsweepError` for a source that conf/sources.yaml lacks.
     """
@@ -112,7 +115,10 @@ def read_figures(group: str, name: str) -> list[Figure]:
 
 
 def _part_sources(values: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Document, str]]]:
-    """Yield the sources of the prices and powers of parts; a price's source is the part's."""
+    """Yield the keys and sources of the prices and powers of parts.
+
+    The source of a price is the source of its part.
+    """
     parts = values.get("parts")
     for name, part in parts.items() if isinstance(parts, Mapping) else ():
         for key, kind in (("price", Price), ("watts", Watts)):
@@ -125,7 +131,7 @@ def _part_sources(values: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Docume
 
 
 def walk_numbers(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the keys and texts of numbers, quantities, shapes and lists of them, except dates."""
+    """Yield key and text of each number, quantity, shape, or list of these; dates are skipped."""
     for at, value in walk_keys(values):
         if at.endswith(".date"):
             continue
@@ -134,12 +140,15 @@ def walk_numbers(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def is_at_or_above(source: str, at: str) -> bool:
-    """Return whether the key of a source is the key of a number or one above it."""
+    """Return whether the key ``source`` is the key ``at`` of a number or a key above it."""
     return at == source or at.startswith(f"{source}.")
 
 
 def read_documents() -> dict[str, Document]:
-    """Return the documents of all conf/sources.yaml by name; the current folder's come last."""
+    """Return the documents of all files conf/sources.yaml, by name.
+
+    A document in the current folder replaces an installed one.
+    """
     found: dict[str, Document] = {}
     for home in reversed(list_folders("conf")):
         if (file := home / "sources.yaml").is_file():
@@ -149,7 +158,7 @@ def read_documents() -> dict[str, Document]:
 
 @lru_cache(maxsize=8)
 def _read_document_file(file: Path, _changed: int) -> dict[str, Document]:
-    """Return the documents of a file, cached until it changes."""
+    """Return the documents of a file; the result is cached until ``_changed`` changes."""
     documents = OmegaConf.to_container(read_options(file).node)
     assert isinstance(documents, dict)
     found = {}
@@ -162,7 +171,7 @@ def _read_document_file(file: Path, _changed: int) -> dict[str, Document]:
 def _merge_defaults(
     group: str, name: str, above: tuple[str, ...] = ()
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return values and sources of an option, merged over the options in its defaults."""
+    """Return values and sources of an option, merged over the options in its defaults list."""
     file = find_preset(group, name)
     if name in above:
         problem = "its defaults have no end: the file includes itself"
@@ -200,7 +209,7 @@ def _read_sources(node: DictConfig, file: Path) -> dict[str, str]:
 
 
 def _parse_source(text: str, known: Mapping[str, Document], where: str) -> tuple[Document, str]:
-    """Return the document that ``NAME (statement)`` names, and the statement."""
+    """Return the document named in ``NAME (statement)``, and the statement."""
     named = re.fullmatch(r"(\w+)(?: \((.*)\))?", text)
     if named is None or named[1] not in known:
         name = named[1] if named else text
@@ -212,7 +221,7 @@ def _parse_source(text: str, known: Mapping[str, Document], where: str) -> tuple
 def _find_nearest_source(
     key: str, sources: Mapping[str, tuple[Document, str]]
 ) -> tuple[Document, str] | tuple[None, str]:
-    """Return the source of the nearest key above a number, if any."""
+    """Return the source at the nearest key at or above ``key``; (None, "") if there is none."""
     above = [source for source in sources if is_at_or_above(source, key)]
     return sources[max(above, key=len)] if above else (None, "")
 

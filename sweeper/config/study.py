@@ -1,4 +1,7 @@
-"""Keys of a study's search space, search and questions; rows of trials do not depend on them."""
+"""Keys of a study's search space, search and questions.
+
+The results of a trial do not depend on them.
+"""
 
 import math
 from collections.abc import Mapping
@@ -51,7 +54,7 @@ _MAX_NPUS = 10**7  # the largest size of a dimension
 
 
 class Tier(Part):
-    """A dimension of the network that a study chooses."""
+    """A dimension of the network whose block, size and bandwidth a study chooses."""
 
     #: Building blocks to choose from.
     blocks: tuple[str, ...]
@@ -88,7 +91,7 @@ class Tier(Part):
 
 
 class NpuRange(Part):
-    """A range of numbers of NPUs."""
+    """A range of numbers of NPUs, from ``at_least`` to ``at_most``."""
 
     at_least: CountKey
     at_most: CountKey
@@ -114,7 +117,7 @@ class NpuRange(Part):
 
     @property
     def text(self) -> str:
-        """The range in words: one number, or "1,024 to 1,152"."""
+        """The range as text: one number, or "1,024 to 1,152"."""
         few, many = f"{self.at_least:,}", f"{self.at_most:,}"
         return few if few == many else f"{few} to {many}"
 
@@ -138,7 +141,7 @@ def _write_npu_range(count: NpuRange) -> int | dict[str, Any]:
 
 
 class Memory(Part):
-    """A memory size that an NPU may have."""
+    """A size of NPU memory that a study may choose, with its price."""
 
     size: Bytes
     #: Price of an NPU with it; cost.npu by default.
@@ -146,7 +149,7 @@ class Memory(Part):
 
 
 class Racks(Part):
-    """The available racks. Give the limit of a rack in NPUs, in power, or both."""
+    """The racks available for the cluster. Give the limit of a rack in NPUs, in power, or both."""
 
     #: Maximum number of racks.
     at_most: CountKey
@@ -166,7 +169,10 @@ class Racks(Part):
 
 
 class Networks(Part):
-    """The space of networks. Limits include NPUs and fixed parts."""
+    """The networks that a study may choose from.
+
+    Limits on cost and power include NPUs and fixed parts.
+    """
 
     #: Number of NPUs, or {at_least: 1024, at_most: 1152}.
     npus: Annotated[NpuRange, ValueParser(_parse_npu_range, _write_npu_range)]
@@ -193,10 +199,10 @@ class Networks(Part):
 
 
 class Plans(Part):
-    """The space of parallel plans: all combinations of the given degrees.
+    """The parallel plans that a study may choose from: all combinations of the given degrees.
 
-    Data parallelism takes the remaining NPUs. Each plan is placed in each of the ``orders``,
-    innermost axis first. Keys without values here keep the workload's value.
+    Data parallelism takes the remaining NPUs. Each plan is placed on the network in each of the
+    ``orders`` of axes, innermost first. Keys without values here keep the workload's value.
     """
 
     tensor: tuple[CountKey, ...] = (1,)
@@ -228,10 +234,10 @@ class Plans(Part):
 
 
 class Search(Part):
-    """The search of each cell.
+    """How each cell is searched.
 
-    Batches are requested one ahead of the results (with them if the sampler learns from slopes),
-    so that a study does not depend on its number of actors.
+    Batches of trials are requested one batch ahead of the results, so that a study does not depend
+    on its number of actors. A sampler that learns from slopes gets all results first.
     """
 
     RENAMED: ClassVar = {"wave": "batch"}
@@ -251,7 +257,10 @@ class Search(Part):
 
 
 class Split(Part):
-    """The space of bandwidth splits: searched if total, cost, bisection, max or parts is set."""
+    """The space of bandwidth splits over dimensions.
+
+    The split is searched if total, cost, bisection, max or parts is set.
+    """
 
     #: Sum of the bandwidths of an NPU.
     total: Bandwidth | None = None
@@ -281,7 +290,7 @@ class Split(Part):
 
 
 class Parameter(Part):
-    """The values of a searched key: a list, or a range from ``low`` to ``high``."""
+    """The values of a key that is searched: a list, or a range from ``low`` to ``high``."""
 
     NESTED: ClassVar = (
         "a searched key is a dotted one, such as {collective.chunks: {values: [16, 64]}}"
@@ -312,7 +321,7 @@ class Parameter(Part):
 
 
 class Space(Part):
-    """The search space of a study."""
+    """The search space of a study: bandwidth splits, networks, parallel plans, and other keys."""
 
     #: The split of the bandwidth over the dimensions.
     bandwidth: Split = default(Split)
@@ -332,7 +341,7 @@ class Role(StrEnum):
 
 
 def _parse_role(value: Any) -> Any:
-    """Parse a role, or the weights of a scenario's values by their texts."""
+    """Parse the role of an axis; for a scenario also weights, by the texts of its values."""
     if not isinstance(value, Mapping):
         return member_parser(Role)(value)
     for name, weight in value.items():
@@ -355,7 +364,7 @@ RoleOrWeights = Annotated[Role | dict[str, float], ValueParser(_parse_role, choi
 
 
 class Budget(Part):
-    """The limits of each search."""
+    """The limits of each search, such as its number of trials."""
 
     RENAMED: ClassVar = {"points": "trials"}
 
@@ -376,7 +385,7 @@ class Budget(Part):
 
 
 class Recheck(Part):
-    """The recheck of a search's best ``top`` designs at a higher ``fidelity``.
+    """A second simulation of a search's best ``top`` designs at a higher ``fidelity``.
 
     Lists are steps: ``top: [8, 2], fidelity: [flow, packet]`` simulates the best 8 designs by
     flows, and the best 2 of these by packets.
@@ -389,7 +398,7 @@ class Recheck(Part):
 
     @property
     def rungs(self) -> tuple[tuple[Fidelity, int], ...]:
-        """The fidelities with their numbers of designs; empty without a recheck."""
+        """Each step's fidelity and number of designs; () without a recheck."""
         tops = self.top if isinstance(self.top, tuple) else (self.top,)
         kinds = self.fidelity if isinstance(self.fidelity, tuple) else (self.fidelity,)
         return tuple(zip(kinds, tops, strict=True)) if any(tops) else ()
@@ -421,7 +430,7 @@ class Recheck(Part):
 
 
 def _parse_what_if(value: Any) -> Any:
-    """Parse a mapping of names to changes of keys; empty if nothing is given."""
+    """Parse a mapping from names of what-ifs to changes of keys; {} if nothing is given."""
     if value is None or value == DEFAULT:
         return value or {}
     hint = "such as {800G: {'topology.bandwidth[1]': 100 GB/s}, optics: {cost.tiers.pod: x2}}"
@@ -471,7 +480,7 @@ class Portfolio(Part):
 
 
 class Executor(Part):
-    """The place where trials are simulated."""
+    """Where trials are simulated: on this machine or on a Ray cluster."""
 
     #: `local`: Ray actors, on this machine or at `address`; `inline`: this process.
     mode: str = "local"

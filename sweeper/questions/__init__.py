@@ -1,1 +1,1 @@
-"""The questions that studies ask, a room each, and the plan of a study that asks them."""
+"""The questions that a study can ask, a package each, and the planning of a study's cells."""

@@ -1,7 +1,7 @@
-"""The baseline: the design of today, as a cell of one trial for each combination of scenarios.
+"""The baseline of a study: today's design, simulated once in each combination of scenario values.
 
-It is composed like a cell of the grid, from the scenarios' values and then the baseline's keys.
-The baseline is not searched, and no budget of the space limits it.
+A baseline is composed like a cell of the grid: first the scenarios' values, then the keys of
+``baseline``. It is not searched, and no budget of the space limits it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ _SEARCH_PARTS = ("space", "recheck", "portfolio")
 
 
 class Baselines(CellSource):
-    """The baseline of a study in each combination of its scenarios, in the order of the grid."""
+    """The baseline of a study, once per combination of scenario values, in the grid's order."""
 
     def __init__(
         self,
@@ -37,10 +37,10 @@ class Baselines(CellSource):
         roles: Mapping[str, Role],
         first: int,
     ) -> None:
-        """Take the grid's ``axes``, and the number of the ``first`` baseline.
+        """Take the grid's ``axes`` with their ``roles``, and the number of the ``first`` baseline.
 
-        Raises :class:`DimsweepError` for a baseline that sets an axis of scenarios: it is
-        simulated in each of them.
+        Raises :class:`DimsweepError` if the baseline sets a scenario's key: it is simulated for
+        each value of the scenario.
         """
         given, networks = composed.config.baseline, composed.config.space.network
         scenarios = {axis: axes[axis] for axis in axes if roles[axis] is Role.SCENARIO}
@@ -65,18 +65,21 @@ class Baselines(CellSource):
         return len(self._grid) if self._given else 0
 
     def corners(self, most: int) -> list[int]:
-        """Return the numbers of baselines in which each value of each scenario occurs."""
+        """Return numbers of baselines (up to ``most``) that together cover all scenario values."""
         return self._grid.corners(most) if self._given else []
 
     def number(self, place: int) -> int:
-        """Return the number of a baseline's cell, after the grid's cells."""
+        """Return the ledger number of the baseline at index ``place``.
+
+        Numbers follow the grid's cells.
+        """
         return self._first + place
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings of study keys that override an option of the baseline.
+        """Warnings about keys of the study that override an option chosen by the baseline.
 
-        As on the command line, a study's keys come after the options of its groups.
+        As on the command line, a study's keys are applied after the options of its groups.
         """
         file = self.composed.study and find_study(self.composed.study)
         nodes = [read_options(file).node] if file else []
@@ -95,9 +98,9 @@ class Baselines(CellSource):
         return found
 
     def plan(self, place: int) -> PlannedCell | PrunedCell:
-        """Return the plan of a baseline, or why it is infeasible.
+        """Return the plan of the baseline at index ``place``, or the reason why it is infeasible.
 
-        Raises :class:`DimsweepError` for a mistake in its keys.
+        Raises :class:`DimsweepError` for an invalid key.
         """
         scenario = dict.fromkeys(self.axes, BASELINE)
         try:
@@ -130,7 +133,7 @@ class Baselines(CellSource):
 
 
 class BaselineQuestion(Question):
-    """The question of the baseline's performance in each combination of the scenarios.
+    """The question of how today's design performs in each combination of scenario values.
 
     ``planned``: all baselines, or None if they are planned one after the other.
     """
@@ -162,7 +165,7 @@ class BaselineQuestion(Question):
 
 
 def _format_key(config: Config, name: str) -> str | None:
-    """Return the value of a key as a row has it, or None if the baseline has no such key."""
+    """Return a key's value as text for a row of results; None if the baseline lacks the key."""
     try:
         return str(config.value(name))
     except DimsweepError:

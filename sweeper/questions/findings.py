@@ -1,6 +1,6 @@
-"""The findings of studies: the report of each question, and all tables in reading order.
+"""Reports of studies: build the report of a question, and list its tables in reading order.
 
-The page, the terminal, pictures, the board and notebooks render them.
+The HTML page, the terminal, pictures, the board and notebooks render the tables.
 """
 
 from collections.abc import Callable, Sequence
@@ -107,7 +107,10 @@ SECTION_NAMES = tuple(
 
 
 def tabulate_sections(report: Report) -> dict[str, list[Table]]:
-    """Return the tables of each section, by name; a cell's sections only if there is one cell."""
+    """Return the tables of each section of a report, by the section's name.
+
+    Sections about a single cell are left out if the study has several cells.
+    """
     found: dict[str, list[Table]] = {}
     for of_study in OF_STUDY:
         found.setdefault(of_study.name, []).extend(of_study.tabulate(report))
@@ -131,5 +134,5 @@ def tabulate_cell_report(summary: CellSummary) -> list[Table]:
 
 
 def tabulate_cell_details(summary: CellSummary) -> list[Table]:
-    """Return the tables of one cell that only the page has room for."""
+    """Return the tables of one cell that only the HTML page shows."""
     return [table for section in DETAILS for table in section.tabulate(summary)]

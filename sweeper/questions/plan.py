@@ -1,4 +1,4 @@
-"""The plan of a study: its questions and its cells."""
+"""Plan a study: find its questions, compose and check its cells."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -44,7 +44,10 @@ QUESTIONS: list[type[AnswerQuestion]] = [
 
 
 def plan_study(composed: ComposedConfig) -> StudyPlan:
-    """Return the plan of a composed study.  Raises :class:`DimsweepError` for mistakes in it."""
+    """Return the plan of a composed study: its questions and their cells.
+
+    Raises :class:`DimsweepError` for mistakes in the study.
+    """
     config, name = composed.config, study_name(composed)
     with composed.adding_sources():
         question = next(filter(None, (each.from_study(composed) for each in QUESTIONS)))
@@ -102,13 +105,13 @@ def plan_study(composed: ComposedConfig) -> StudyPlan:
 
 
 def recorded_config(config: Config) -> dict[str, Any]:
-    """Return the part of a configuration that rows depend on, with the digests of its files."""
+    """Return the keys that results depend on as plain data, with digests of the named files."""
     names = (*Design.model_fields, *Question.model_fields)
     return {**{name: config.text[name] for name in names}, "files": input_digests(config)}
 
 
 def _warnings(cells: list[CellPlan]) -> list[str]:
-    """Return the rules' warnings on the checked cells, and keys that are idle in all of them."""
+    """Return warnings about the checked cells, and about keys without effect in all of them."""
     first, *others = cells[:MAX_CHECKED_CELLS]
     idle = [warning for key, warning in first.idle.items() if all(key in c.idle for c in others)]
     failing = merge_warnings(plugin_warnings(plan.cell.config) for plan in cells)
@@ -135,7 +138,7 @@ def study_name(composed: ComposedConfig) -> str:
 
 
 def _plan_cells(source: CellSource) -> tuple[list[PlannedCell], list[PrunedCell]]:
-    """Return the plans of all cells, or of a few that show mistakes, and the infeasible cells."""
+    """Return the plans of the cells and the infeasible cells; of many, check the corners only."""
     source.check_size()
     planned, pruned = _separate(map(source.plan, _cells_to_check(source)))
     if planned:
@@ -148,7 +151,7 @@ def _plan_cells(source: CellSource) -> tuple[list[PlannedCell], list[PrunedCell]
 
 
 def _cells_to_check(cells: CellSource) -> Sequence[int]:
-    """Return the numbers of all cells, or of the corners of many."""
+    """Return the numbers of all cells, or of the corners if there are many cells."""
     return range(len(cells)) if _is_small(cells) else cells.corners(MAX_CHECKED_CELLS)
 
 
@@ -160,7 +163,7 @@ def _is_small(cells: CellSource) -> bool:
 def _separate(
     found: Iterable[PlannedCell | PrunedCell],
 ) -> tuple[list[PlannedCell], list[PrunedCell]]:
-    """Separate plans from infeasible cells."""
+    """Return the feasible cells and the infeasible cells of ``found``."""
     planned, pruned = list[PlannedCell](), list[PrunedCell]()
     for each in found:
         if isinstance(each, PrunedCell):

@@ -1,4 +1,4 @@
-"""Kinds of workloads: a file each, and a line in :data:`KINDS`."""
+"""The kinds of workloads, each in a separate file and listed in :data:`KINDS`."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -31,7 +31,7 @@ KINDS: Registry[type[Workload]] = Registry(
 
 
 def parse_workload(value: Any) -> Workload:
-    """Return the workload that plain data with a ``kind`` describes."""
+    """Return the workload that a mapping with the key ``kind`` describes."""
     if isinstance(value, Workload):
         return value
     kind = value.get("kind") if isinstance(value, Mapping) else None

@@ -1,4 +1,4 @@
-"""Workloads of layers one after another: written out, from a file, or from dimensions."""
+"""Workloads of layers in sequence: listed, read from a file, or built from dimensions."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -65,7 +65,7 @@ PASSES = ("forward", "input_grad", "weight_grad")
 
 
 class Layered(Workload):
-    """A workload of layers in sequence."""
+    """Base class of workloads whose layers run in sequence."""
 
     #: Overlap of communication with compute.
     loop: Annotated[TrainingLoop, member_type(TrainingLoop)] = default("no_overlap")
@@ -74,12 +74,12 @@ class Layered(Workload):
 
     @property
     def axes(self) -> list[str]:
-        """The axes that the layers name, besides the axes of all models."""
+        """Parallel axes that the layers name, in addition to the axes of all models."""
         return []
 
     @abstractmethod
     def build_layers(self, groups: Mapping[str, Group]) -> list[engine.Layer]:
-        """Return the layers, which communicate over ``groups``."""
+        """Return the engine's layers, which communicate over ``groups``."""
 
     def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
         with naming_key("workload"):
@@ -107,10 +107,10 @@ class Layered(Workload):
 
 
 class Pass(Part):
-    """One pass of a layer: a load from remote memory, a computation, then a collective.
+    """One pass of a layer: a load from remote memory, then a computation, then a collective.
 
     The computation has a measured ``duration``, or ``flops`` and ``bytes`` for the NPU's roofline.
-    The optional ``collective`` of ``size`` bytes runs over the axis ``group``.
+    The optional ``collective`` of ``size`` bytes runs over the parallel axis ``group``.
     """
 
     load: Bytes | None = None
@@ -122,7 +122,10 @@ class Pass(Part):
     group: str | None = None
 
     def build(self) -> engine.Pass:
-        """Return the pass; raises :class:`DimsweepError` for keys that exclude each other."""
+        """Return the engine's pass.
+
+        Raises :class:`DimsweepError` for keys that exclude each other.
+        """
         if self.duration is None:
             compute = Compute(self.flops or 0.0, self.bytes or 0.0)
         elif self.flops is not None or self.bytes is not None:
@@ -145,7 +148,7 @@ class Pass(Part):
 
 
 class Layer(Part):
-    """A layer, repeated ``repeat`` times."""
+    """A layer with its passes, which the model repeats ``repeat`` times."""
 
     name: str
     repeat: Annotated[WholeNumber, KeyBounds(at_least=1, at_most=100_000)] = 1
@@ -154,12 +157,12 @@ class Layer(Part):
     weight_grad: Pass = default(Pass)
 
     def passes(self) -> dict[str, Pass]:
-        """Return the three passes by name."""
+        """Return the forward pass and the two backward passes, by name."""
         return {name: getattr(self, name) for name in PASSES}
 
 
 class Layers(Layered):
-    """Layers written out."""
+    """A workload whose layers are listed in the configuration."""
 
     layers: tuple[Layer, ...] = ()
 
@@ -184,7 +187,7 @@ class Layers(Layered):
 
 
 class Convolution(Part):
-    """A convolution with its measured durations."""
+    """A convolutional layer with measured durations of its passes."""
 
     name: str
     inputs: WholeNumber
@@ -196,7 +199,7 @@ class Convolution(Part):
 
 
 class ConvNet(Layered):
-    """A convolutional network, data parallel."""
+    """A convolutional network under data parallelism."""
 
     bytes_per_value: WholeNumber = 2
     layers: tuple[Convolution, ...] = ()
@@ -207,7 +210,7 @@ class ConvNet(Layered):
 
 
 class Transformer(Layered):
-    """Transformer blocks from their dimensions (see engine.workload.TransformerSlice)."""
+    """Transformer blocks built from dimensions (see engine.workload.TransformerSlice)."""
 
     hidden: WholeNumber
     layers: WholeNumber
@@ -226,7 +229,7 @@ class Transformer(Layered):
 
 
 class PassGroups(Part):
-    """The axis that each pass of a layer communicates over."""
+    """The parallel axis over which each pass of a layer communicates."""
 
     forward: str = "tensor"
     input_grad: str = "tensor"
@@ -234,9 +237,10 @@ class PassGroups(Part):
 
 
 class Astra1Text(Layered):
-    """An ASTRA-sim 1.0 workload file; ``groups`` are the axes that passes communicate over.
+    """A workload file of ASTRA-sim 1.0.
 
-    The parallel plan must agree with the file's header, if it has one.
+    ``groups`` are the parallel axes that passes communicate over. The parallel plan must agree with
+    the file's header, if it has one.
     """
 
     file: FileName

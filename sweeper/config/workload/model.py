@@ -1,4 +1,4 @@
-"""Workloads of real models under parallel plans."""
+"""Workloads of published models under parallel plans."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -51,7 +51,7 @@ _OFFLOADS = member_set_type(Offload)
 
 
 def _parse_offload(value: Any) -> Any:
-    """Parse "auto", or the state that is kept in remote memory."""
+    """Parse the key ``offload``: "auto", or the kinds of state that are kept in remote memory."""
     return value if value == AUTO else _OFFLOADS.parse(value)
 
 
@@ -67,10 +67,10 @@ class Plan(
         unset=("batch", "micro_batch"),
     )
 ):
-    """The plan of training or serving a model: settings of :class:`ParallelPlan` and other keys.
+    """How a model is trained or served: settings of :class:`ParallelPlan` and further keys.
 
-    ``batch`` counts the samples of all replicas; ``micro_batches`` of each replica replaces it.
-    ``micro_batch`` is 1 by default, and in a decode all sequences of a replica.
+    ``batch`` counts the samples of all replicas; ``micro_batches`` per replica may be given
+    instead. ``micro_batch`` is 1 by default, and in a decode all sequences of a replica.
     """
 
     #: `training`, `prefill` (prompts), or `decode` (one more token for each sequence).
@@ -92,7 +92,11 @@ class Plan(
     offload: Offloading = AUTO
 
     def offloading(self, plan: ParallelPlan, *, holds: bool) -> Iterator[ParallelPlan]:
-        """Yield the plan with more and more state in remote memory, if it ``holds`` any."""
+        """Yield the plan with the given ``offload``.
+
+        If it is auto, plans with more and more state offloaded. Without remote memory (``holds`` is
+        False) nothing is offloaded automatically.
+        """
         if self.offload != AUTO:
             yield replace(plan, offload=self.offload)
             return
@@ -100,7 +104,7 @@ class Plan(
             yield replace(plan, offload=frozenset(list(Offload)[:n]))
 
     def batch_on(self, mesh: DeviceMesh) -> int:
-        """Return the batch of all replicas."""
+        """Return the batch of all replicas, in samples."""
         if (self.batch is None) == (self.micro_batches is None):
             raise DimsweepError(
                 "give the batch of all replicas, or the micro-batches of each, not both",
@@ -123,7 +127,7 @@ class Plan(
         return self.batch_on(mesh) // max(1, _replicas(mesh) * self.micro_batch_on(mesh))
 
     def serving(self, mesh: DeviceMesh) -> Serving:
-        """Return the plan of an inference."""
+        """Return the engine's plan of an inference."""
         return Serving(
             batch=self.batch_on(mesh),
             micro_batch=self.micro_batch_on(mesh),
@@ -134,7 +138,7 @@ class Plan(
         )
 
     def training(self, mesh: DeviceMesh) -> ParallelPlan:
-        """Return the plan of a training iteration, without offloading."""
+        """Return the engine's plan of a training iteration, without offloading."""
         precision = PRECISIONS[self.precision]
         value, gradient = precision.value, precision.gradient
         if self.gradients is not None:
@@ -153,7 +157,7 @@ def _replicas(mesh: DeviceMesh) -> int:
 
 
 class Model(Workload):
-    """A model from its dimensions, under a parallel plan."""
+    """A model described by its dimensions, under a parallel plan."""
 
     #: Degrees of the axes tensor, context, expert, pipeline and data.
     parallel: ModelParallel = default(dict)
@@ -201,7 +205,7 @@ class Model(Workload):
             return training(self.model, plan, mesh, self.name)
 
     def _with_runnable_degrees(self, error: InfeasibleError, cluster: Cluster) -> InfeasibleError:
-        """Return ``error``, whose hint names only degrees that the model can run with."""
+        """Return ``error`` with a hint that names only degrees with which the model can run."""
         axis = error.where.rpartition(".")[2]
         degree = self.parallel.get(axis)
         if not isinstance(degree, int) or NO_ROOM not in error.problem:
@@ -223,7 +227,7 @@ class Model(Workload):
         return True
 
     def _offloading(self, plan: ParallelPlan, mesh: DeviceMesh, cluster: Cluster) -> ParallelPlan:
-        """Return the plan with offloading: as given, or as little as makes the rest fit."""
+        """Return the plan with its offloading: as given, or the least that fits the memory."""
         capacities = [
             npu.usable_memory for npu in cluster.npus.kinds if npu.usable_memory is not None
         ]
@@ -237,7 +241,7 @@ class Model(Workload):
 def _scale_communication(
     workload: dimsweep.engine.Workload, scale: float
 ) -> dimsweep.engine.Workload:
-    """Return the workload with the bytes of all communication times ``scale``."""
+    """Return the workload with the bytes of all communication multiplied by ``scale``."""
 
     def scaled(operator: dimsweep.engine.Operator) -> dimsweep.engine.Operator:
         work = operator.work

@@ -13,7 +13,7 @@ from dimsweep.sweeper.places import find_file
 
 
 class ChakraTraces(Workload):
-    """Chakra execution traces. Files are looked up in studies/, too."""
+    """A workload of Chakra execution traces. Their files may also be in studies/."""
 
     #: PREFIX of PREFIX.<rank>.et, or one .et file for all ranks.
     traces: FileName
@@ -38,7 +38,7 @@ def _start_unit(value: object) -> str:
 
 
 class Flows(Workload):
-    """A list of flows. The flows of a rank share its links."""
+    """A list of flows (messages with start times). The flows of a rank share the rank's links."""
 
     #: Connection matrix of htsim (.cm), or flow.txt of HPCC's ns-3.
     file: FileName
@@ -46,7 +46,7 @@ class Flows(Workload):
     start: Annotated[str, ValueParser(_start_unit, choices=START_UNITS)] = default("us")
 
     def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
-        """Return the flows between ranks; hosts of ``network.file`` are its NPUs."""
+        """Return the flows as a workload; hosts of ``network.file`` are the NPUs."""
         with naming_place("workload.file"):
             listed = read_flows(find_file(self.file), self.start)
             sizes = cluster.topology.sizes
@@ -66,7 +66,7 @@ class Flows(Workload):
 
 
 def _map_hosts(listed: FlowList, cluster: Cluster) -> tuple[ListedFlow, ...]:
-    """Return the flows with hosts as ranks; files of ns-3 number the nodes instead."""
+    """Return the flows with the rank of each host; files of ns-3 number hosts among all nodes."""
     n, graph = cluster.topology.n_npus, cluster.network.graph
     if listed.n_hosts not in (None, n):
         problem = f"the flows are between {listed.n_hosts:,} hosts; the topology has {n:,} NPUs"

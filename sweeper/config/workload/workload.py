@@ -1,4 +1,4 @@
-"""The base of all kinds of workloads, and the number formats that they compute in."""
+"""The base class of all kinds of workloads, and the number formats that workloads compute in."""
 
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
@@ -13,10 +13,10 @@ from dimsweep.sweeper.part import Part, default, preserve_errors
 
 
 class Precision(NamedTuple):
-    """A number format of a plan.
+    """A number format, such as bf16.
 
-    A narrow format applies to the factors of linear layers only: weights, activations and
-    messages keep ``value`` bytes while training.
+    A narrow format applies to the factors of linear layers only: weights, activations and messages
+    keep ``value`` bytes while training.
     """
 
     value: float  # bytes of a weight or activation
@@ -43,7 +43,7 @@ PRECISIONS = {
 
 @preserve_errors
 def _check_axes(parallel: Any, axes: Collection[str] = AXES) -> Any:
-    """Return ``parallel``; raises :class:`DimsweepError` for an unknown axis."""
+    """Return the degrees ``parallel``; raises :class:`DimsweepError` for an unknown axis."""
     if isinstance(parallel, Mapping):
         for axis in parallel:
             if axis not in axes:
@@ -79,17 +79,17 @@ class Workload(Part):
 
     @property
     def arithmetic(self) -> str:
-        """The precision that the NPU computes in."""
+        """Name of the precision that the NPU computes in."""
         return "bf16"
 
     @property
     def narrow(self) -> str:
-        """The precision of linear layers if narrower, else ""."""
+        """Name of the narrower precision of linear layers; "" if they have none."""
         return ""
 
     @abstractmethod
     def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
-        """Return the operator graphs and process groups on ``cluster``.
+        """Return the operator graphs and process groups of all ranks on ``cluster``.
 
         Raises :class:`DimsweepError` naming the key (``workload.parallel.tensor``).
         """

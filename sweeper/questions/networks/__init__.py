@@ -1,1 +1,1 @@
-"""The search among networks and plans, with bounds that close cells."""
+"""Search among networks and parallel plans; lower bounds on the time exclude most candidates."""

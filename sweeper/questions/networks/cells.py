@@ -1,8 +1,8 @@
-"""The cells of a space of networks and plans, with bounds computed for many cells at a time.
+"""Cells of a search among networks and plans, with lower bounds computed for many cells at a time.
 
-A cell is a plan, its placement on a shape, and a network of that shape. Plans of equal degrees have
-equal placements and networks, so the number of a cell determines its parts. A million cells are one
-array of bounds, not a million objects.
+A cell is a parallel plan, its placement on the tiers of a network, and that network. Plans of equal
+degrees have equal placements and networks, so the number of a cell determines all three. A million
+cells are one array of bounds, not a million objects.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from dimsweep.sweeper.space.plans import PlanRow
 
 
 class CellParts(NamedTuple):
-    """The parts of a cell."""
+    """The plan, the placement and the network of a cell."""
 
     #: the plan
     row: PlanRow
@@ -39,7 +39,10 @@ class CellParts(NamedTuple):
 
 @dataclass
 class Cells:
-    """The cells of the plans ``rows`` on their ``places``, numbered plan by plan."""
+    """The cells of the plans ``rows`` on their ``places``, numbered plan by plan.
+
+    A cell is one plan, in one placement, on one network.
+    """
 
     rows: Sequence[PlanRow]
     places: Places
@@ -67,7 +70,7 @@ class Cells:
         return self.places.candidates(row)
 
     def locate(self, number: int) -> CellParts:
-        """Return the parts of the cell with this number."""
+        """Return the plan, the placement and the network of the cell with this number."""
         i = int(np.searchsorted(self.first, number, side="right")) - 1
         row, m = self.rows[i], number - int(self.first[i])
         candidates = self.candidates(row)
@@ -77,7 +80,7 @@ class Cells:
 
     @cached_property
     def compute_seconds(self) -> Floats:
-        """Level 0: seconds of computation of each plan, on any network."""
+        """Level 0, a lower bound on all networks: each plan's seconds of computation (plans,)."""
         found = [
             bound_time(
                 self.stagings.build_staging(row.plan, row.degrees),
@@ -93,9 +96,10 @@ class Cells:
     def bound_loads(
         self, i: int, moved: TierFactors = UNCHANGED_TIERS, cells: Longs | None = None
     ) -> Floats:
-        """Return level 1: lower bounds on the seconds of plan ``i`` in its ``cells`` (None: all).
+        """Return level 1: a lower bound in seconds on an iteration, for each cell of plan ``i``.
 
-        ``moved`` has the factors of the tiers.
+        The bound adds the bytes that each tier carries to the computation. ``moved`` multiplies the
+        bandwidths and latencies of tiers. ``cells`` are numbers among the plan's cells (None: all).
         """
         if i in self._loads and moved == UNCHANGED_TIERS:
             return self._loads[i] if cells is None else self._loads[i][cells]

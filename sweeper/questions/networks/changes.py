@@ -1,8 +1,8 @@
-"""Changes of the answer of a search: the prices, bandwidths, latencies or sizes at which it loses.
+"""Sensitivity of the best design: the prices, bandwidths, latencies or sizes at which it loses.
 
-The bounds that closed the cells and a few simulations show how far a quantity, or the error of the
-model, may move before another cell wins. A lower bound on a cell's seconds gives the smallest
-change at which it could beat the answer, or a lower bound on its loss after a change.
+The bounds that excluded the cells and a few simulations show how far a quantity, or the error of
+the model, may change before another cell wins. A lower bound on a cell's seconds gives the smallest
+change at which it could beat the best design, or a lower bound on its loss after a change.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +42,11 @@ _PRICES, _MOVES = 3, 2  # steps on either side, from 1 to the reach
 
 
 class _PricedRace(ScaledRace):
-    """A race at several prices, one after the other, each with its ``factors`` and its end."""
+    """A race repeated at several prices.
+
+    ``factors``: for each price the loss per second of all networks (networks,). ``ends``: for each
+    price the loss of the best cell, which a winner must be below.
+    """
 
     def __init__(
         self, known: KnownCells, space: MovedSpace, factors: Sequence[Floats], ends: Sequence[float]
@@ -51,7 +55,11 @@ class _PricedRace(ScaledRace):
         self._factors, self._ends, self._number = factors, ends, 0
 
     def winner(self, number: int) -> int | None:
-        """Return the winner at a price; None if no cell is below its end, -1 if too many may be."""
+        """Return the cell with the least loss at price ``number`` of the list.
+
+        Return None if no cell beats the best one, and -1 if the race stopped before a winner was
+        certain.
+        """
         self._number = number
         found = self.find_first(self._ends[number])
         return -1 if found.is_open else found.number
@@ -74,9 +82,10 @@ def find_regions(
     moves: Sequence[Move],
     changes: Sequence[Change],
 ) -> Regions | None:
-    """Return the winners over a price and another quantity, each the most sensitive of its kind.
+    """Return the best design at each pair of values of a price and of another quantity.
 
-    The result is None if one of the two is missing, or if no other cell ever wins.
+    The price and the quantity are those to which the answer is most sensitive. Return None without
+    a price or without a quantity, or if the answer never loses.
     """
     near = {change.name: _nearest_end(change) for change in changes}
     if not prices or not moves or min(near.values())[0] == _NEVER:
@@ -115,10 +124,11 @@ def find_regions(
 
 
 def _nearest_end(change: Change) -> tuple[int, float]:
-    """Return a sorting key: the order of magnitude of the win, and the change's logarithm.
+    """Return a sorting key of a change: how clearly the answer loses, then the change's size.
 
-    Changes after which another design is better by more than 1 % come first, then changes after
-    which another design is better at all, then the others.
+    First are changes after which another design is better by more than 1 %, then changes after
+    which another design is better at all, then the others. The second number is the absolute
+    logarithm of the factor.
     """
     for order, ends in enumerate(((change.near_down, change.near_up), (change.down, change.up))):
         found = [abs(float(np.log(end.factor))) for end in ends if not end.is_far]
@@ -131,7 +141,7 @@ _TWICE = " x2"  # what the name of a what-if ends with
 
 
 class Changes(NamedTuple):
-    """The changes after which the answer loses."""
+    """The changes of prices and quantities after which the best design is no longer the best."""
 
     changes: tuple[Change, ...] = ()
     #: the next design, and the probability that measurements rank it behind the answer
@@ -141,9 +151,9 @@ class Changes(NamedTuple):
 
 
 def find_changes(designs: Designs, best: int, losses: Mapping[int, float] | None = None) -> Changes:
-    """Return the changes after which another cell than ``best`` wins.
+    """Return the changes of prices and quantities after which another cell beats ``best``.
 
-    ``losses`` has the losses of simulated cells, by number.
+    ``losses`` has the losses of simulated cells, by the number of the cell.
     """
     known, prices = KnownCells(designs, best, losses), [*_iterate_prices(designs, best)]
     found = [
@@ -163,9 +173,10 @@ def find_changes(designs: Designs, best: int, losses: Mapping[int, float] | None
 
 
 def _iterate_prices(designs: Designs, best: int) -> Iterator[tuple[str, Floats]]:
-    """Yield the prices that what-ifs double, with the increase of the networks' loss factors.
+    """Yield the name of each price that what-ifs double, with its effect on the loss factors.
 
-    Prices of whole parts are left out, because they decide which parts form a fabric.
+    The effect is the increase of each network's loss per second when the price doubles. Prices of
+    whole parts are left out, because they decide which parts form a fabric.
     """
     planned, config = designs.plan(best), designs.composed.config
     if isinstance(planned, PrunedCell) or config.cost.parts:
@@ -178,9 +189,10 @@ def _iterate_prices(designs: Designs, best: int) -> Iterator[tuple[str, Floats]]
 
 
 class _PriceRace(Race):
-    """A race of the change of a price after which a cell beats the best by more than ``margin``.
+    """A race for the smallest change of a price that makes a cell beat the best by ``margin``.
 
-    ``sign`` is 1 for an increase and -1 for a decrease.
+    ``sign`` is 1 for an increase and -1 for a decrease. ``slopes`` (networks,) is the increase of
+    the loss per second when the price doubles.
     """
 
     def __init__(self, known: KnownCells, slopes: Floats, sign: int, margin: float) -> None:
@@ -220,7 +232,7 @@ def _find_price_end(known: KnownCells, slopes: Floats, sign: int, margin: float)
 
 
 class _RivalRace(Race):
-    """A race of the losses of all cells but ``excluded`` ones, initially the best one."""
+    """A race for the least loss of a cell outside ``excluded``, initially only the best cell."""
 
     def __init__(self, known: KnownCells) -> None:
         super().__init__(known)
@@ -241,7 +253,7 @@ class _RivalRace(Race):
         return self._known.loads.is_exact(i, m)
 
     def simulated(self) -> dict[int, float]:
-        """Return the losses of all simulated cells, by number, without ``excluded`` ones."""
+        """Return the losses of the simulated cells outside ``excluded``, by cell number."""
         known, cells = self._known, self._known.designs.cells
         found = dict(known.losses)
         for i, m, seconds in known.loads.simulated_times():
@@ -251,7 +263,7 @@ class _RivalRace(Race):
 
 
 def _is_twin(known: KnownCells, number: int) -> bool:
-    """Return whether a cell is the best design under another name."""
+    """Return whether a cell is the best design again, with equal blocks under other names."""
     one, other = (known.designs.compose(each)[0] for each in (known.best, number))
     return merge_identical_blocks(one) == merge_identical_blocks(other) and known.simulate_seconds(
         number
@@ -259,10 +271,10 @@ def _is_twin(known: KnownCells, number: int) -> bool:
 
 
 def _find_rival(known: KnownCells) -> Rival:
-    """Return the next design, and the probability that measurements rank it behind the best one.
+    """Return the second-best design, and the probability that measurements rank it second.
 
-    The two designs share most of the model's error. If too many cells may come next, it is the best
-    simulated one, with the bound of the others.
+    The two designs share most of the model's error. If too many cells may be second, return the
+    best simulated one of them, with a lower bound on the loss of the others.
     """
     own, race = known.simulate_seconds(known.best) * known.factor, _RivalRace(known)
     found = race.find_first(own * REACH)

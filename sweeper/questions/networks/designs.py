@@ -1,7 +1,7 @@
-"""A study's networks and plans as a grid, whose cells bounds close before they are composed.
+"""The networks and plans of a study as numbered cells, most of which bounds exclude.
 
-Levels 0 and 1 are computed for a whole plan on all networks. They are cheap and deterministic, so
-the ledger does not store them.
+Bounds of levels 0 and 1 (computation, and bytes per tier) are computed for a plan on all networks
+at once. They are cheap and deterministic, so the ledger does not store them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -57,7 +57,7 @@ _N_CORNERS = 4  # cells that are planned before anything is simulated
 
 
 class StudyPart(NamedTuple):
-    """A part of a study's cells, such as the cells of one workload."""
+    """A subset of a study's cells, such as the cells of one workload."""
 
     study: Config
     #: coordinates that the cells of the part share
@@ -71,8 +71,8 @@ class StudyPart(NamedTuple):
 class Designs(CellSource):
     """The networks and plans of a study, numbered as the cells of a grid.
 
-    The networks are taken from the designs ``like``, or the ``part`` of a study, if given. Raises
-    :class:`DimsweepError` for a study that cannot be searched by bounds.
+    The networks are taken from other designs (``like``), or from a ``part`` of a study, if given.
+    Raises :class:`DimsweepError` for a study that cannot be searched by bounds.
     """
 
     always_streams = True
@@ -152,10 +152,10 @@ class Designs(CellSource):
         return found
 
     def corners(self, most: int) -> list[int]:
-        """Return up to ``most`` of the most promising cells.
+        """Return the numbers of up to ``most`` cells to check: those with the lowest bounds.
 
-        One of them is a product of dimensions, if the space has any: networks of generators may
-        have more messages than can be simulated.
+        One of them has a network made of dimensions, if the space has any: networks of generators
+        may have more messages than can be simulated.
         """
         i = int(np.argmin(self.floors))
         order = np.argsort(self.bounds(i), kind="stable")
@@ -169,7 +169,7 @@ class Designs(CellSource):
         return (int(self.cells.first[i]) + np.unique(order[: min(_N_CORNERS, most)])).tolist()
 
     def alternatives(self) -> Iterator[int]:
-        """Yield the most promising cell of each plan, the most promising plan first."""
+        """Yield each plan's cell with the lowest bound, in ascending order of plans' bounds."""
         for i in np.argsort(self.floors, kind="stable").tolist():
             yield int(self.cells.first[i]) + int(np.argmin(self.bounds(i)))
 
@@ -177,23 +177,23 @@ class Designs(CellSource):
 
     @cached_property
     def floors(self) -> Floats:
-        """Lower bound of the cells of each plan, in the objective's loss."""
+        """Lower bound on each plan's loss on any network (plans,), from computation alone."""
         least = [self.loss_factors(row).min(initial=np.inf) for row in self.cells.rows]
         return self.cells.compute_seconds * np.array(least)
 
     def bounds(self, i: int) -> Floats:
-        """Return the lower bound of each cell of plan ``i``, in the objective's loss."""
+        """Return a lower bound on the loss of each cell of plan ``i`` (cells of the plan,)."""
         return self.cells.bound_loads(i) * self.loss_factors(self.cells.rows[i])
 
     def loss_factors(self, row: PlanRow) -> Floats:
-        """Return the loss per second of all cells of a plan."""
+        """Return the loss per second of iteration time, for each cell of a plan."""
         if (key := self.cells.places.placement_key(row)) not in self._known:
             candidates = self.cells.candidates(row)
             self._known[key] = self.cells.places.select_networks(self.factors, candidates)
         return self._known[key]
 
     def networks(self, cells: range) -> Longs:
-        """Return the numbers of the networks of ``cells`` of one plan, among all networks."""
+        """Return the number of the network of each of the ``cells``, which belong to one plan."""
         row = int(np.searchsorted(self.cells.first, cells.start, side="right")) - 1
         first = int(self.cells.first[row])
         found = self.cells.places.networks(self.cells.candidates(self.cells.rows[row]))
@@ -201,7 +201,7 @@ class Designs(CellSource):
 
     @cached_property
     def costs(self) -> Floats:
-        """Cost of the network of each cell, in USD."""
+        """Cost of the network of each cell (cells,), in USD."""
         rows, candidates = self.cells.rows, self.cells.candidates
         return np.concatenate(
             [self.cells.places.select_networks(self._cost, candidates(row)) for row in rows]
@@ -212,12 +212,15 @@ class Designs(CellSource):
         return np.concatenate([shape.cost for shape in self.cells.shapes])
 
     def slopes(self, config: Config) -> Floats:
-        """Return the change of the networks' loss factors at the prices of ``config``."""
+        """Return the increase of networks' loss per second (networks,) at prices of ``config``."""
         shapes = [shape.with_prices(config, self.composed.config) for shape in self.cells.shapes]
         return self._shape_factors(config, shapes) - self.factors
 
     def factors_at_price(self, slopes: Floats, factor: float) -> Floats:
-        """Return the networks' loss factors at ``factor`` times the prices of ``slopes``."""
+        """Return each network's loss per second (networks,) at ``factor`` times a price.
+
+        ``slopes`` (networks,) is the increase of the loss per second when the price doubles.
+        """
         return self.factors + (factor - 1) * slopes
 
     def _shape_factors(self, config: Config, shapes: Sequence[Shape]) -> Floats:
@@ -226,7 +229,7 @@ class Designs(CellSource):
     # --- levels 2 and 3 -------------------------------------------------------------------------
 
     def compose(self, number: int) -> tuple[dict[str, str], ComposedConfig]:
-        """Return a cell's coordinates and its configuration."""
+        """Return the values that name a cell, by key, and the cell's configuration."""
         assert self._networks is not None
         where = self.cells.locate(number)
         values = self._values(where)
@@ -250,11 +253,10 @@ class Designs(CellSource):
         return range(first, first + len(self.cells.shapes[where.place.shape].cost))
 
     def program_bounds(self, number: int) -> Floats:
-        """Return level 2: the bounds of all :meth:`same_program_cells` by one program.
+        """Return level 2: lower bounds on the loss of all :meth:`same_program_cells`.
 
-        They are in the objective's loss. They are 0 for a network whose links have their own
-        bandwidths, for collectives that were measured at some bandwidths, and if the program
-        cannot be built.
+        One program gives all of them. They are 0 if the network is a generator's, if measured
+        collectives have fixed bandwidths, and if the program cannot be built.
         """
         where, own = self.cells.locate(number), self.same_program_cells(number)
         shape, collective = self.cells.shapes[where.place.shape], self.composed.config.collective
@@ -272,7 +274,7 @@ class Designs(CellSource):
         return seconds * self.loss_factors(where.row)[first : first + len(own)]
 
     def plan(self, number: int) -> PlannedCell | PrunedCell:
-        """Return the plan of a cell with the bound of its program, or why it is infeasible."""
+        """Return a cell's plan with a lower bound on its loss, or why it is infeasible."""
         coordinates, cell = self.compose(number)
         try:
             plan, program = plan_cell(self.part.first + number, coordinates, cell, (), ())
@@ -292,7 +294,7 @@ class Designs(CellSource):
         return PlannedCell(plan, record_cell(plan, program, self.part.study), program)
 
     def _lower_bound(self, where: CellParts, program: Program) -> float:
-        """Return levels 1 and 2: the lower bound of a program at its own bandwidths, in seconds."""
+        """Return a lower bound on the iteration time at the cell's bandwidths, in seconds."""
         graph = self.cells.shapes[where.place.shape].cluster.network.graph
         own, m = self.cells.rows.index(where.row), np.array([where.number])
         loads = float(self.cells.bound_loads(own, cells=m)[0])
@@ -355,7 +357,7 @@ def _describe_objectives(config: Config) -> str:
 
 
 def _max_memory(networks: Networks, cluster: Cluster) -> float | None:
-    """Return the maximum bytes of an NPU, with expanded memory; None if unlimited."""
+    """Return the most bytes that an NPU can hold, expanded memory included; None if unlimited."""
     most = max((float(each.size) for each in networks.memory), default=cluster.npu.memory)
     return own_capacity(replace(cluster.npu, memory=most), cluster.memory)
 
@@ -370,7 +372,7 @@ def _parallel(where: CellParts) -> dict[str, int]:
 
 
 def _network_factors(config: Config, shape: Shape, amount: Amount) -> Floats:
-    """Return the loss per second of a shape's networks (W,)."""
+    """Return the loss per second of iteration time of a shape's W networks (W,)."""
     objective = config.objective[0]
     if objective.network_factor is None:
         known = [each.name for each in OBJECTIVES.values() if each.network_factor is not None]

@@ -1,4 +1,4 @@
-"""Findings about networks and plans: the proof, the next designs, and what changes the answer."""
+"""Texts and tables about a search of networks: its proof, the next designs, and its sensitivity."""
 
 import math
 import re
@@ -26,7 +26,7 @@ _RUNNING = "Not proven yet: the search is not over"
 
 
 class NetworksReport(Report):
-    """The report of a search among networks and plans, which proves its answer."""
+    """The report of a search among networks and plans, including the proof of its answer."""
 
     @classmethod
     def asks(cls, study: StudyRecord) -> bool:
@@ -34,7 +34,7 @@ class NetworksReport(Report):
 
     @property
     def found(self) -> list[CellSummary]:
-        """The simulated designs, each once, whatever names its blocks have."""
+        """The simulated designs; names of equal blocks do not make different designs."""
         found: dict[object, CellSummary] = {}
         for cell in self.tried:
             figures = (cell.best.get(name) for name in ("time_s", "cost_usd", "memory_bytes"))
@@ -79,7 +79,7 @@ class NetworksReport(Report):
 
     @property
     def can_compare_pairs(self) -> bool:
-        """Never: only some of the designs are simulated, and not at random."""
+        """Always False: the simulated designs are a selection, not a random sample."""
         return False
 
     def is_next(self, cell: CellSummary) -> bool:
@@ -94,7 +94,10 @@ class NetworksReport(Report):
         return merge_identical_blocks(next_one.by) == merge_identical_blocks(cell.cell.coordinates)
 
     def named_cells(self) -> tuple[list[str], list[tuple[CellSummary, list[str]]]]:
-        """Return one name for each design: there are too many axes for a column each."""
+        """Return the header of one name column, and each design with its name.
+
+        There are too many axes for a column each.
+        """
         if self.study.proof is None:
             return super().named_cells()
         names = [[name] for name in map(label, self.ordered)]
@@ -105,12 +108,12 @@ class NetworksReport(Report):
 
     @property
     def show_mean(self) -> Callable[[float], str] | None:
-        """Format the measure of several workloads, if there are some."""
+        """Formatter of the mean measure of several workloads; None for one workload."""
         return None
 
 
 def sentence(study: StudyRecord) -> str:
-    """Return the proof of a study in one sentence; empty for a study without one."""
+    """Return a sentence on what the search proved; "" for a study without a proof."""
     proof = study.proof
     if proof is None or proof.best is None or proof.bound is None:
         return ""
@@ -143,7 +146,7 @@ def _effort(proof: Proof) -> str:
 
 
 def trade(study: StudyRecord) -> str:
-    """Return the ends of a proven front in one sentence; empty without a front."""
+    """Return a sentence with the two ends of a proven time-cost frontier; "" without a frontier."""
     if study.proof is None or not study.proof.front:
         return ""
     front = study.proof.front
@@ -155,9 +158,9 @@ def trade(study: StudyRecord) -> str:
 
 
 def ties(objective: Objective, ordered: Sequence[CellSummary]) -> str:
-    """Return the number of simulated designs within 1% of the best, and the model's certainty.
+    """Return the number of simulated designs within 1% of the best, and how certain their order is.
 
-    ``ordered`` begins with the best design. The text is empty if no other design is near.
+    ``ordered`` has the designs, the best first. The text is "" if no other design is within 1%.
     """
     first, *others = ordered
     best = objective.value(first.best)
@@ -175,9 +178,9 @@ def ties(objective: Objective, ordered: Sequence[CellSummary]) -> str:
 
 
 def rival(proof: Proof, named: Mapping[str, str]) -> str:
-    """Return the next design behind the design ``named``, and the model's certainty.
+    """Return a sentence on the second-best design, behind the design ``named``, and its certainty.
 
-    The text is empty if no next design was searched for.
+    The text is "" if the search did not look for a second-best design.
     """
     end = proof.rival
     if end is None:
@@ -203,15 +206,15 @@ def rival(proof: Proof, named: Mapping[str, str]) -> str:
 
 
 def _no_nearer(end: Rival) -> str:
-    """Return the least distance that is proven of all other designs."""
+    """Return the distance to the best design that is proven for all other designs, as text."""
     least = end.factor if end.at_least is None else end.at_least
     return sentences.NONE_NEARER(least=fine_percent(max(least - 1, 0.0)))
 
 
 def moved(proof: Proof, named: Mapping[str, str]) -> tuple[str, str]:
-    """Return the changes after which the answer ``named`` loses, and the winner.
+    """Return texts on the changes after which the answer ``named`` loses, and on the winner then.
 
-    The smallest change is first. Both texts are empty if no changes were examined.
+    The smallest change is first. Both texts are "" if no changes were examined.
     """
     if not proof.changes:
         return "", ""
@@ -256,21 +259,22 @@ def _distance(end: End) -> float:
 
 
 def _format_factor(end: End) -> str:
-    """Format the factor up to which the answer holds, as names of what-ifs write it."""
+    """Format the factor up to which the answer holds, like the name of a what-if: "x2"."""
     return f"x{end.factor:.4g}"
 
 
 def format_lost_at(end: End) -> str:
-    """Return the factor beyond which the answer is known to lose."""
+    """Format the factor from which on the answer is known to lose."""
     return f"x{end.factor if end.lost_at is None else end.lost_at:.4g}"
 
 
 def tabulate_proof(
     study: StudyRecord, ordered: Sequence[CellSummary], show_mean: Callable[[float], str] | None
 ) -> list[Table]:
-    """Return the tables of a proof of the cells ``ordered``, the best one first.
+    """Return the tables on the proof of the best design.
 
-    ``show_mean`` formats the measure of a portfolio.
+    ``ordered``: the simulated cells, the best first. ``show_mean`` formats the measure of a
+    portfolio.
     """
     proof, objective = study.proof, study.objectives[0]
     if proof is None or not ordered:
@@ -288,7 +292,7 @@ def tabulate_proof(
 
 
 def _tabulate_front(ordered: Sequence[CellSummary], proof: Proof) -> list[Table]:
-    """Each step of time and cost: the simulated design there, and the bound of all designs."""
+    """Tabulate the time-cost frontier: each step's simulated design, and the proven bound."""
 
     def distance(cell: CellSummary, step: Step) -> float:
         ratios = cell.best["time_s"] / step.time, cell.best["cost_usd"] / step.cost
@@ -307,7 +311,7 @@ def _tabulate_front(ordered: Sequence[CellSummary], proof: Proof) -> list[Table]
 
 
 def _tabulate_changes(ordered: Sequence[CellSummary], proof: Proof) -> list[Table]:
-    """How far each thing alone may move, and what wins then."""
+    """Tabulate how far each quantity may change by itself, and which design wins beyond that."""
     named = ordered[0].cell.coordinates
 
     def winner(change: Change) -> str:
@@ -338,7 +342,7 @@ def _tabulate_changes(ordered: Sequence[CellSummary], proof: Proof) -> list[Tabl
 
 
 def _tabulate_closed(proof: Proof) -> list[Table]:
-    """Tabulate the cells by the level that excluded them, and the infeasible designs."""
+    """Tabulate the number of cells that each level of bounds excluded, and of infeasible ones."""
     levels = ("memory and computation", "loads in closed form", "the bound of the program")
     closed = [(f"excluded by {name}", n) for name, n in zip(levels, proof.excluded, strict=True)]
     closed.append(("simulated", proof.simulated))
@@ -350,7 +354,7 @@ def _tabulate_closed(proof: Proof) -> list[Table]:
 def _tabulate_steps(
     proof: Proof, show: Callable[[float], str], gap: Callable[[float, float], float]
 ) -> list[Table]:
-    """Return the course of the proof, thinned out, as a table."""
+    """Tabulate some steps of the search: number of simulations, best loss and lower bound."""
     every = max(1, -(-len(proof.steps) // _STEPS))
     steps = dict.fromkeys([*proof.steps[::every], *proof.steps[-1:]])
     columns = [
@@ -363,7 +367,7 @@ def _tabulate_steps(
 
 
 def _tabulate_best(objective: Objective, ordered: Sequence[CellSummary]) -> list[Table]:
-    """Return the best designs, and for all but the first the reason why they lose."""
+    """Tabulate the best designs, and for all but the first the reason why they lose."""
     first, shown = ordered[0], ordered[:_SHOWN]
 
     def format_gap(cell: CellSummary) -> str:
@@ -388,7 +392,7 @@ def _tabulate_best(objective: Objective, ordered: Sequence[CellSummary]) -> list
 
 
 def why(cell: CellSummary, first: CellSummary) -> str:
-    """Return the disadvantages of a cell against the first one: time, and cost."""
+    """Return the disadvantages of a cell against the ``first`` one: more time, higher cost."""
     if cell is first:
         return "the best"
     own, best = cell.best, first.best
@@ -402,10 +406,9 @@ def why(cell: CellSummary, first: CellSummary) -> str:
 
 
 def _longest(own: pd.Series, best: pd.Series, n_dims: int) -> str:
-    """Return the part of the time that grew most: computation, communication, or waiting.
+    """Return the component of the time that grew most: computation, communication, or waiting.
 
-    Critical paths are not compared: two of equal length may lead through different parts of a
-    program.
+    Critical paths are not compared: two paths of equal length may pass through different operators.
     """
     dims = {f"dimension {d}": EXPOSED.at(d) for d in range(n_dims)}
     if any(pd.isna(row.get(name)) for row in (own, best) for name in dims.values()):

@@ -1,6 +1,7 @@
-"""Placements of plans on the networks of a space, and their communication at each bandwidth.
+"""Placements of plans on the networks of a space, and the bounds on their communication times.
 
-Plans of equal degrees share placements and communication.
+A placement assigns the parallel axes to the dimensions of a network. Plans of equal degrees share
+placements and communication.
 """
 
 import math
@@ -47,7 +48,7 @@ _DERIVED = (
 
 
 class Place(NamedTuple):
-    """A placement of parallel degrees on a shape."""
+    """A placement of parallel degrees on the dimensions of a shape."""
 
     #: number of the shape
     shape: int
@@ -58,7 +59,7 @@ class Place(NamedTuple):
 
 
 class TierFactors(NamedTuple):
-    """Factors of the bandwidths and latencies of tiers, 1 by default.
+    """Factors that multiply the bandwidths and latencies of tiers; empty for 1.
 
     No bandwidth is multiplied by more than MAX_TIER_FACTOR.
     """
@@ -74,7 +75,10 @@ class TierFactors(NamedTuple):
 
 @dataclass(frozen=True)
 class Candidates:
-    """The M pairs of a place and a network for plans of equal degrees, as numbers (M,)."""
+    """The M pairs of a placement and a network on which plans of equal degrees can run.
+
+    Each is given by its numbers, of shape (M,).
+    """
 
     place: Longs
     shape: Longs
@@ -89,7 +93,7 @@ UNCHANGED_TIERS = TierFactors()
 
 @dataclass
 class Places:
-    """All placements of plans on ``shapes``; ``refused`` counts infeasible ones."""
+    """All placements of plans on ``shapes``; ``refused`` counts infeasible placements by reason."""
 
     shapes: Sequence[Shape]
     orders: Sequence[tuple[str, ...]]
@@ -106,7 +110,7 @@ class Places:
     _reaches: dict[TierFactors, dict[PlacementKey, CellCommunication]] = field(default_factory=dict)
 
     def add(self, rows: Sequence[PlanRow]) -> None:
-        """Add the placements of plans."""
+        """Add the placements of the plans ``rows``."""
         n = len(self.all)
         for row in rows:
             if (alike := self.placement_key(row)) not in self._candidates:
@@ -120,18 +124,18 @@ class Places:
         return self._candidates[self.placement_key(row)]
 
     def placement_key(self, row: PlanRow) -> PlacementKey:
-        """Return a key that is equal for plans with equal places and networks."""
+        """Return a key that is equal for plans with the same placements and networks."""
         own, remote = self._memories
         return row.degrees, bisect_left(own, row.memory), bisect_left(remote, row.remote)
 
     @cached_property
     def _memories(self) -> tuple[list[float], list[float]]:
-        """Sizes of memory, and of remote memory, among the shapes, sorted."""
+        """Distinct sizes of NPU memory, and of remote memory, of the shapes (bytes, sorted)."""
         own, remote = {each.memory for each in self.shapes}, {each.remote for each in self.shapes}
         return sorted(own), sorted(remote)
 
     def _find_candidates(self, row: PlanRow) -> Candidates:
-        """Return the distinct places of a plan's degrees on all shapes, with their networks."""
+        """Return the distinct placements of a plan's degrees on all shapes, with their networks."""
         columns, n = list[tuple[Longs, Longs, Longs]](), math.prod(row.degrees)
         for number, shape in enumerate(self.shapes):
             if math.prod(shape.sizes) != n:
@@ -163,7 +167,7 @@ class Places:
     def _mesh(
         self, row: PlanRow, shape: Shape, order: tuple[str, ...]
     ) -> DeviceMesh | DimsweepError:
-        """Return the mesh of a plan with its axes in ``order``, or the error if it does not fit."""
+        """Return a plan's device mesh with axes in ``order``, or the error if it does not fit."""
         symmetric = shape.cluster.symmetric_dims
         key = (row.degrees, shape.sizes, symmetric, order)
         if key not in self._meshes:
@@ -177,7 +181,7 @@ class Places:
         return self._meshes[key]
 
     def reach(self, row: PlanRow, moved: TierFactors) -> CellCommunication:
-        """Return the communication paths of a plan's cells, with the factors ``moved`` of tiers."""
+        """Return the communication of a plan's cells, with tiers changed by factors ``moved``."""
         if moved not in self._reaches:
             self._reaches = {
                 UNCHANGED_TIERS: self._reaches.get(UNCHANGED_TIERS, {}),
@@ -201,9 +205,9 @@ class Places:
         return found[alike]
 
     def _classify_cells(self, alike: PlacementKey) -> tuple[Longs, Mapping[str, CellClasses]]:
-        """Return the network of each cell of equivalent plans, and the cells' equivalence classes.
+        """Return the network of each cell of the plans with key ``alike``, and the cells' classes.
 
-        Cells of one class communicate equally, whatever the factors of the tiers.
+        Cells of one class have equal communication, whatever the factors of the tiers.
         """
         if alike not in self._classes:
             candidates, found = self._candidates[alike], dict[str, CellClasses]()
@@ -223,10 +227,10 @@ class Places:
 
     @cached_property
     def _class_codes(self) -> dict[str, tuple[Longs, NDArray[np.bool_]]]:
-        """Equivalence classes of places, by group of axes.
+        """Equivalence classes of placements, for each group of axes that a bound uses together.
 
-        Each has numbers (places,), equal for places with equal communication at equal bandwidths,
-        and a mask (places, D) of the dimensions whose bandwidths count.
+        Each has numbers (places,), equal for placements with equal communication at equal
+        bandwidths, and a mask (places, D) of the dimensions whose bandwidths matter.
         """
         passes = {axis for axis in self._group_numbers if axis not in BETWEEN}
         axes = {PASSES: passes, STAGES: {PIPELINE, *passes}}
@@ -252,7 +256,7 @@ class Places:
 
     @cached_property
     def _ports(self) -> Longs:
-        """Ranks of the bandwidths of all networks (networks, D), from 1."""
+        """Rank, from 1, of a network's bandwidth among all in a dimension (networks, D)."""
         n_dims = max(len(shape.sizes) for shape in self.shapes)
         found = np.zeros((int(self._first_network[-1]), n_dims), dtype=np.int64)
         for first, shape in zip(self._first_network.tolist(), self.shapes, strict=False):
@@ -265,9 +269,9 @@ class Places:
 
     @cached_property
     def _ways(self) -> tuple[list[CommunicationBounds], list[dict[Group, int]]]:
-        """Paths of collectives on each distinct network, for all groups of its places.
+        """Bounds on the collectives of all groups on each distinct network.
 
-        The second list has the number of each group on each network.
+        The second list has, for each network, the number of each group among its bounds.
         """
         first = {number: i for i, number in reversed([*enumerate(self._network)])}
         numbers: list[dict[Group, int]] = [{} for _ in first]
@@ -293,7 +297,7 @@ class Places:
 
     @cached_property
     def _pipelines(self) -> tuple[list[CommunicationBounds], dict[tuple[int, Group], int]]:
-        """Messages between the stages of each shape's pipelines, and their numbers."""
+        """Bounds on messages between pipeline stages, and their numbers by (shape, group)."""
         numbers, found = dict[tuple[int, Group], int](), list[CommunicationBounds]()
         alike = dict[object, int]()  # messages depend only on the dimensions that they cross
         for place in self.all:
@@ -320,7 +324,7 @@ class Places:
 
     @cached_property
     def _hops(self) -> Longs:
-        """Table row of the messages from each stage (places, stages); -1 beyond the last."""
+        """Row of the bound table for messages from a stage (places, stages); -1 if none."""
         most = max((g[1].n_members for g in self._pipelines[1]), default=1)
         found = np.full((len(self.all), most), -1, dtype=np.int64)
         for i, place in enumerate(self.all):
@@ -340,7 +344,7 @@ class Places:
         return BoundTable([*self._ways[0], *self._pipelines[0]])
 
     def _delay_table(self, scale: tuple[float, ...]) -> BoundTable:
-        """Return the table with the latency of each tier multiplied by its ``scale``."""
+        """Return the bound table with the latency of each tier multiplied by its ``scale``."""
         if not scale:
             return self._table
         if scale not in self._delayed_tables:
@@ -351,7 +355,7 @@ class Places:
 
     @cached_property
     def _group_numbers(self) -> dict[str, Longs]:
-        """Number of each axis' group in the table (places,); -1 where it has none."""
+        """Row of each axis' group in the bound table (places,); -1 without the axis."""
         axes = dict.fromkeys(axis for place in self.all for axis in place.groups)
         found = {axis: np.full(len(self.all), -1, dtype=np.int64) for axis in axes}
         for number, place in enumerate(self.all):
@@ -366,7 +370,10 @@ class Places:
         return np.cumsum([0, *(len(shape.cost) for shape in self.shapes)])
 
     def _bandwidth_factors(self, scale: tuple[float, ...]) -> Floats:
-        """Return the factors of the table's columns for all networks of all shapes."""
+        """Return the factors of the bound table's columns for all networks of all shapes.
+
+        ``scale`` multiplies the bandwidth of each tier.
+        """
         if scale not in self._scaled:
             found = [
                 self._table.column_factors(self._ways[0][network], bandwidth)
@@ -379,10 +386,10 @@ class Places:
     def select_networks(self, values: Floats, candidates: Candidates) -> Floats:
         """Return the ``values`` of the candidates' networks (M,).
 
-        ``values`` (networks,) has all networks, shape by shape.
+        ``values`` (networks,) has a value for each network, shape by shape.
         """
         return values[self.networks(candidates)]
 
     def networks(self, candidates: Candidates) -> Longs:
-        """Return the numbers of the candidates' networks (M,) among all, shape by shape."""
+        """Return the numbers (M,) of the candidates' networks, counted shape by shape."""
         return self._first_network[candidates.shape] + candidates.network

@@ -1,7 +1,8 @@
-"""Races: find the first cell in an order, from lower bounds that are refined as needed.
+"""Find the first cell in an order, from lower bounds that are refined as needed (a race).
 
-A race refines the first cell until that cell is simulated; then no other cell comes before it. The
-lower bound of a cell's seconds is its plan's computation, then its loads, then its simulated time.
+A race keeps refining the cell with the lowest key until that cell is simulated; then no other cell
+comes before it. A cell's seconds are bounded by its plan's computation, then by the bytes that its
+tiers carry (its loads), and finally given by its simulation.
 """
 
 from abc import ABC, abstractmethod
@@ -41,9 +42,10 @@ _RUNNERS = _MAX_SIMULATIONS
 
 
 class Loads:
-    """Lower bounds on the seconds of cells, with the factors ``moved`` of tiers.
+    """Lower bounds on the iteration time of cells, with tiers changed by the factors ``moved``.
 
-    Plans without loads have their seconds of computation, and simulated cells their time.
+    The bound of a plan is its seconds of computation until its loads (bytes per tier) are computed.
+    The bound of a simulated cell is its simulated time.
     """
 
     def __init__(self, designs: Designs, moved: TierFactors = UNCHANGED_TIERS) -> None:
@@ -55,25 +57,28 @@ class Loads:
         return i in self._plain
 
     def seconds(self, i: int) -> Floats:
-        """Return the bounds of plan ``i``: one number, or one per cell."""
+        """Return the bounds of plan ``i``'s cells, in seconds: one for all, or one per cell."""
         return self._known.get(i, self._cells.compute_seconds[i : i + 1])
 
     def bounds(self, i: int) -> Floats:
-        """Return the bounds of plan ``i`` without simulated times."""
+        """Return the bounds of :meth:`seconds`, but without simulated times."""
         return self._plain.get(i, self._cells.compute_seconds[i : i + 1])
 
     def compute(self, i: int) -> None:
-        """Compute the loads of a plan."""
+        """Compute the bounds of all cells of plan ``i`` from the bytes that their tiers carry."""
         self._plain[i] = self._known[i] = self._cells.bound_loads(i, self._moved)
 
     def compute_cells(self, i: int, floor: Floats, cells: Longs) -> None:
-        """Compute the loads of ``cells`` of a plan; the others keep their ``floor``."""
+        """Compute the bounds of some ``cells`` of plan ``i``; the others keep their ``floor``.
+
+        ``floor`` has a known lower bound of each cell of the plan, in seconds.
+        """
         found = floor.copy()
         found[cells] = np.maximum(floor[cells], self._cells.bound_loads(i, self._moved, cells))
         self._plain[i] = self._known[i] = found
 
     def record_time(self, i: int, m: int, seconds: float) -> None:
-        """Record the time of a simulated cell ``m`` of a plan."""
+        """Record the simulated time of cell ``m`` of plan ``i``."""
         if self._known[i] is self._plain[i]:
             self._known[i] = self._plain[i].copy()
         self._known[i][m] = seconds
@@ -83,17 +88,17 @@ class Loads:
         return (i, m) in self._exact
 
     def simulated_times(self) -> Iterator[tuple[int, int, float]]:
-        """Yield the plan, the number in it and the seconds of each simulated cell."""
+        """Yield plan number, number among the plan's cells, and seconds of each simulated cell."""
         yield from ((i, m, float(self._known[i][m])) for i, m in self._exact)
 
 
 class KnownCells:
-    """Bounds and times of the cells of ``designs``, among which ``best`` is the best one."""
+    """Lower bounds and simulated times of the cells of ``designs``; ``best`` is a cell number."""
 
     def __init__(
         self, designs: Designs, best: int, losses: Mapping[int, float] | None = None
     ) -> None:
-        """Take the ``losses`` of simulated cells, by number."""
+        """Take the ``losses`` of cells simulated before, by the number of the cell."""
         self.designs, self.best, self.loads = designs, best, Loads(designs)
         self.losses = losses or {}
         self.where = designs.cells.locate(best)
@@ -101,11 +106,14 @@ class KnownCells:
 
     @cached_property
     def factor(self) -> float:
-        """Loss of the best cell per second."""
+        """Loss per second of iteration time of the best cell."""
         return float(self.designs.loss_factors(self.where.row)[self.where.number])
 
     def simulate_seconds(self, number: int, moved: TierFactors = UNCHANGED_TIERS) -> float:
-        """Simulate a cell; return its seconds, or infinity if it is infeasible."""
+        """Simulate a cell with tiers changed by ``moved``.
+
+        Return its iteration time in seconds, or infinity if it is infeasible.
+        """
         where = self.designs.cells.locate(number)
         shape = self.designs.cells.shapes[where.place.shape]
         runner = self._runner(
@@ -120,7 +128,7 @@ class KnownCells:
         return float(measures.time[0]) / units.PICOSECONDS
 
     def _runner(self, program: int, number: int) -> Runner | None:
-        """Return the runner of a cell's program, which serves all bandwidths of its tiers."""
+        """Return the simulator of a cell's ``program`` at any bandwidths; None if infeasible."""
         if program in self._runners:
             runner = self._runners.pop(program)
         else:
@@ -132,11 +140,17 @@ class KnownCells:
         return runner
 
     def simulate(self, loads: Loads, i: int, m: int, moved: TierFactors = UNCHANGED_TIERS) -> None:
-        """Simulate a cell with the factors ``moved`` of tiers, and record its time in ``loads``."""
+        """Simulate cell ``m`` of plan ``i`` with tiers changed by ``moved``.
+
+        Record its time in ``loads``.
+        """
         loads.record_time(i, m, self.simulate_seconds(int(self.designs.cells.first[i]) + m, moved))
 
     def refine(self, i: int, m: int) -> bool:
-        """Compute the loads of plan ``i``, or else simulate its cell ``m``; return which."""
+        """Compute the loads of plan ``i``, or if they are known, simulate its cell ``m``.
+
+        Return whether the cell was simulated.
+        """
         if i not in self.loads:
             self.loads.compute(i)
             return False
@@ -144,7 +158,7 @@ class KnownCells:
         return True
 
     def best_cell_factor(self, factors: Floats) -> float:
-        """Return the factor of the best cell's network, from ``factors`` of all networks."""
+        """Return the entry of ``factors`` (networks,) for the best cell's network."""
         cells, where = self.designs.cells, self.where
         return float(
             cells.places.select_networks(factors, cells.candidates(where.row))[where.number]
@@ -166,7 +180,7 @@ def build_feasible_program(composed: ComposedConfig) -> Program | None:
 
 
 class _RaceEnd(NamedTuple):
-    """The result of a race."""
+    """The result of a race: the first cell and its key."""
 
     #: no cell comes before it
     key: float
@@ -177,25 +191,31 @@ class _RaceEnd(NamedTuple):
 
 
 class Race(ABC):
-    """Priority queue of cells, refined as bounds improve."""
+    """A priority queue of cells that is refined until its first cell is exact.
+
+    Subclasses define the key that orders the cells.
+    """
 
     def __init__(self, known: KnownCells) -> None:
         self._known = known
 
     @abstractmethod
     def key(self, i: int) -> tuple[float, int]:
-        """Return the earliest key of a cell of plan ``i``, and that cell's number in the plan."""
+        """Return the lowest key of plan ``i``'s cells, and the cell's number in the plan."""
 
     @abstractmethod
     def refine(self, i: int, m: int) -> bool:
-        """Refine the bound of cell ``m`` of plan ``i``; return whether it was simulated."""
+        """Refine the bound of cell ``m`` of plan ``i``; return whether the cell was simulated."""
 
     @abstractmethod
     def is_exact(self, i: int, m: int) -> bool:
-        """Return whether a cell's bound cannot be refined."""
+        """Return whether the bound of cell ``m`` of plan ``i`` is its simulated time."""
 
     def find_first(self, end: float) -> _RaceEnd:
-        """Return the first cell before an ``end``."""
+        """Return the cell with the lowest key, if its key is below ``end``.
+
+        The result is open if the race stopped at its maximum number of simulations.
+        """
         cells = self._known.designs.cells
         heap = [(*self.key(i), i) for i in range(len(cells.rows))]
         heapify(heap)
@@ -222,7 +242,7 @@ _SHARP = 1.005  # ratio of the factors between which the answer starts to lose
 
 
 class ScaledRace(Race):
-    """A race of the losses below an ``end``, after a move."""
+    """A race for the cell with the least loss below ``end``, after a quantity has changed."""
 
     def __init__(self, known: KnownCells, space: "MovedSpace", end: float) -> None:
         super().__init__(known)
@@ -262,7 +282,10 @@ class ScaledRace(Race):
         return False
 
     def _find_below(self, i: int, floor: Floats) -> Longs:
-        """Return the cells of a plan whose loss may be below the end, given a ``floor``."""
+        """Return the cells of plan ``i`` whose loss may be below the end.
+
+        ``floor`` is a lower bound on the seconds of each cell.
+        """
         return np.flatnonzero(floor * self._factor(i) < self._end)
 
     def is_exact(self, i: int, m: int) -> bool:
@@ -270,7 +293,7 @@ class ScaledRace(Race):
 
 
 class MovedSpace(NamedTuple):
-    """The cells after a move."""
+    """The cells after a quantity has changed."""
 
     #: the cells; None if no other cell may win
     known: KnownCells | None
@@ -283,7 +306,7 @@ class MovedSpace(NamedTuple):
 
 
 class Move(ABC):
-    """A change of the quantity ``name``, and the cells that win at each factor."""
+    """A change of the quantity ``name`` by factors, and the cell that wins at each factor."""
 
     def __init__(self, known: KnownCells, name: str) -> None:
         self._known, self.name = known, name
@@ -292,13 +315,13 @@ class Move(ABC):
 
     @abstractmethod
     def apply(self, factor: float) -> MovedSpace:
-        """Return the cells at a ``factor`` of the quantity.
+        """Return the cells with the quantity multiplied by ``factor``.
 
-        They include all cells whose loss may be below REACH times that of the best one.
+        They include all cells whose loss may be below REACH times the loss of the best cell.
         """
 
     def round_factor(self, factor: float) -> float:
-        """Return the nearest possible factor between 1 and ``factor``."""
+        """Return the nearest factor between 1 and ``factor`` that the quantity can have."""
         return factor
 
     def find_ends(self) -> dict[str, End]:
@@ -321,7 +344,7 @@ class Move(ABC):
         return winner.model_copy(update={"factor": near, "lost_at": far})
 
     def _find_winner(self, factor: float, margin: float) -> End | None:
-        """Return the cell to which the best one loses by more than ``margin``, or None."""
+        """Return the cell that beats the best one by more than ``margin`` (a share), or None."""
         if factor not in self._found:
             self._found[factor] = self._race(factor)
         lost, winner = self._found[factor]
@@ -339,7 +362,7 @@ class Move(ABC):
 
 
 class TierMove(Move):
-    """A change of a tier's bandwidth at a constant price, or of its latency."""
+    """A change of a tier's bandwidth at a constant price, or of the tier's latency."""
 
     def __init__(self, known: KnownCells, name: str, dim: int, *, is_latency: bool = False) -> None:
         super().__init__(known, name)
@@ -358,7 +381,7 @@ class TierMove(Move):
 
 
 class LayersMove(Move):
-    """A change of the model's ``layers``, in steps that the best plan divides among its stages."""
+    """A change of the model's number of ``layers``, in steps that the stages share evenly."""
 
     def __init__(self, known: KnownCells, layers: int) -> None:
         super().__init__(known, f"layers of the model ({layers})")
@@ -389,7 +412,7 @@ class LayersMove(Move):
 
 
 class InterruptionsMove(Move):
-    """A change of the frequency of interruptions, which affect larger clusters more."""
+    """A change of the rate of interruptions, which affect larger clusters more."""
 
     def __init__(self, known: KnownCells) -> None:
         super().__init__(known, "interruptions")
@@ -409,10 +432,10 @@ class InterruptionsMove(Move):
 
 
 def iterate_moves(known: KnownCells) -> Iterator[Move]:
-    """Yield the moves that need a search.
+    """Yield the quantities whose changes need a search, with their changes.
 
-    They are the tiers that messages of the best network use, the layers of the model, and the
-    interruptions if networks have several sizes.
+    They are bandwidths and latencies of the tiers that the best network uses, the layers of the
+    model, and the rate of interruptions if the networks have several sizes.
     """
     config = known.designs.composed.config
     assert config.space.network is not None

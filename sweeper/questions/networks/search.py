@@ -1,9 +1,9 @@
 """Best-first branch and bound among networks and plans, until no cell can beat the best one.
 
 The search is a generator of the cells to simulate, so that it reads like the algorithm on paper.
-The next cells depend on the bounds and values of earlier cells, batch by batch, so the rows are the
-same for any number of workers. Each run computes bounds of plans and loads anew; it takes bounds of
-programs and values from the ledger, if stored.
+The next cells depend only on bounds and values of earlier batches, so the rows are the same for any
+number of workers. Each run computes bounds of plans and of loads anew; it takes bounds of programs
+and simulated values from the ledger, if stored.
 """
 
 from collections import Counter, deque
@@ -31,7 +31,7 @@ _STEPS = 200  # maximum steps of a recorded proof
 
 @dataclass
 class Frontier:
-    """The open cells of a search, and the plans that wait to be bounded."""
+    """The open cells of a search, and the plans whose cells have no bound yet (waiting plans)."""
 
     designs: Designs
     #: called after each plan is bounded
@@ -50,26 +50,26 @@ class Frontier:
 
     @property
     def floor(self) -> float:
-        """Lower bound of all cells of waiting plans."""
+        """Lower bound on the loss of all cells of the waiting plans."""
         if self._turn == len(self._order):
             return np.inf
         return float(self.designs.floors[self._order[self._turn]])
 
     @property
     def waiting_bounds(self) -> Floats:
-        """Lower bounds of the cells of waiting plans, by network (N,)."""
+        """Lower bound on the loss of the waiting plans' cells on each network (N,)."""
         seconds = self._seconds[self._turn] if self._turn < len(self._order) else np.inf
         return np.maximum(self.designs.factors * seconds, self.floor)
 
     @property
     def n_waiting(self) -> int:
-        """Number of cells of waiting plans."""
+        """Number of cells of the waiting plans."""
         first = self.designs.cells.first
         rows = self._order[self._turn :]
         return int((first[rows + 1] - first[rows]).sum())
 
     def select_batch(self, below: float) -> Integers:
-        """Return up to a batch of the most promising open cells ``below`` a loss, in order."""
+        """Return a batch of open cells with bounds ``below`` a loss, the lowest bounds first."""
         while True:
             open_cells = np.flatnonzero(self.bounds < below)
             if len(open_cells) > BATCH:
@@ -85,7 +85,7 @@ class Frontier:
             self.bound_next_plan()
 
     def bound_next_plan(self) -> range:
-        """Bound the next waiting plan; return its cells."""
+        """Bound the cells of the next waiting plan; return their numbers."""
         row = int(self._order[self._turn])
         start, end = self.designs.cells.first[row : row + 2].tolist()
         self.bounds[start:end] = self.designs.bounds(row)
@@ -95,15 +95,15 @@ class Frontier:
         return range(start, end)
 
     def cheapest(self, enough: float, below: float) -> int | None:
-        """Return the cheapest open cell that may reach a loss of ``enough``, or None.
+        """Return the cheapest open cell with a bound up to ``enough`` and a cost below ``below``.
 
-        It costs less than ``below``.
+        Return None if no open cell meets both.
         """
         found = np.flatnonzero((self.bounds <= enough) & (self.designs.costs < below))
         return None if not len(found) else int(found[np.argmin(self.designs.costs[found])])
 
     def limit_cost(self, most: float) -> None:
-        """Close all cells that cost more than ``most``."""
+        """Close all cells whose network costs more than ``most`` USD."""
         self._most = most
         self._close_expensive(slice(None))
 
@@ -112,21 +112,21 @@ class Frontier:
             self.bounds[cells][self.designs.costs[cells] > self._most] = np.inf
 
     def raise_bounds(self, cells: range, bounds: Floats) -> None:
-        """Raise the bounds of open cells."""
+        """Raise the bounds of the open ones among ``cells`` to ``bounds``."""
         own = self.bounds[cells.start : cells.stop]
         np.maximum(own, bounds, out=own)
 
     def reopen(self, cell: int, bound: float) -> None:
-        """Open a closed cell again."""
+        """Open a closed cell again, with the given ``bound``."""
         self.bounds[cell] = bound
 
     def close(self, cell: int) -> float:
-        """Close a cell; return its bound."""
+        """Close a cell; return the bound that it had."""
         bound, self.bounds[cell] = float(self.bounds[cell]), np.inf
         return bound
 
     def lower_bound(self) -> float:
-        """Return the lower bound of all open cells."""
+        """Return the lower bound on the loss of all open cells."""
         return min(float(self.bounds.min()), self.floor)
 
 
@@ -144,7 +144,7 @@ class CellRun:
     finish: Callable[[Results], None] = field(default=lambda results: None)
 
     def tell(self, results: Results) -> None:
-        """Store the cell's values."""
+        """Store the values of the cell's simulation."""
         self.values = results.values
         self.finish(results)
 
@@ -154,7 +154,10 @@ Steps = Generator[CellRun | None, None, None]
 
 
 class SteppedSearch:
-    """A search written as a generator, as the loop of a sweep calls it: ask, tell, finish."""
+    """A search written as a generator, wrapped in the interface that the sweep's loop calls.
+
+    The interface has the methods ask, tell and finish.
+    """
 
     def __init__(self, steps: Steps) -> None:
         self._steps, self._in_flight = steps, deque[CellRun]()
@@ -176,7 +179,7 @@ class SteppedSearch:
 
 
 def simulate_all(runs: Iterator[CellRun | None], record: Callable[[CellRun], None]) -> Steps:
-    """Yield the runs that have no values yet; then ``record`` each run once it has values."""
+    """Yield the ``runs`` that still need a simulation; call ``record`` for each run with values."""
     started = list[CellRun]()
     for run in filter(None, runs):
         started.append(run)
@@ -189,7 +192,7 @@ def simulate_all(runs: Iterator[CellRun | None], record: Callable[[CellRun], Non
 
 
 class DesignSearch:
-    """The search among the designs of a study, or of one of the workloads that share a network."""
+    """The search for the best design of a study, or of one workload of a portfolio."""
 
     def __init__(self, designs: Designs, driver: SweepDriver) -> None:
         config = designs.composed.config
@@ -209,9 +212,9 @@ class DesignSearch:
         self._steps = list[tuple[int, float, float]]()
 
     def steps(self) -> Steps:
-        """Search until the proof is complete or the budget is spent; store the :attr:`result`.
+        """Search until the answer is proven or the budget is spent; store the :attr:`result`.
 
-        With the objectives time and cost, search once for each step of the front.
+        With the objectives time and cost, search once for each step of the time-cost frontier.
         """
         yield from self._search()
         self.result = proof = self.proof()
@@ -243,7 +246,10 @@ class DesignSearch:
             self._record_step()
 
     def bound_programs(self, number: int) -> bool:
-        """Bound all cells of a cell's program; return False if an earlier call did."""
+        """Bound all cells that share the program of cell ``number``.
+
+        Return False if an earlier call has bounded them.
+        """
         own = self.designs.same_program_cells(number)
         if own.start in self._program_bounded:
             return False
@@ -258,7 +264,7 @@ class DesignSearch:
         return True
 
     def _cheapen(self, enough: float) -> Steps:
-        """Find the cheapest cell whose time is at most ``enough``; it becomes the winner."""
+        """Find the cheapest cell with a loss of at most ``enough``; it becomes the best cell."""
         while True:
             near = [n for n, time in self.losses.items() if time <= enough]
             self.winner = min(near, key=self._cost)
@@ -275,7 +281,7 @@ class DesignSearch:
         return float(self.designs.costs[number])
 
     def _limit_cost(self, most: float) -> None:
-        """Restrict the search to cells that cost at most ``most``."""
+        """Restrict the search to cells whose network costs at most ``most`` USD."""
         self.frontier.limit_cost(most)
         self.losses = {n: time for n, time in self.losses.items() if self._cost(n) <= most}
         self.winner = min(self.losses, key=self.losses.__getitem__, default=-1)
@@ -288,18 +294,22 @@ class DesignSearch:
 
     @property
     def _goal(self) -> float:
-        """Loss from which on the bound of a cell closes it."""
+        """Loss from which on a cell's lower bound excludes the cell."""
         return self.best / (1 + self._gap)
 
     def _evaluate(self, batch: list[int], goal: float) -> Steps:
-        """Bound each cell at its own bandwidths; simulate the cells that may be below ``goal``."""
+        """Bound the cells of a ``batch`` by their programs.
+
+        Simulate those with a bound below ``goal``.
+        """
         runs = (self.begin(number, lambda bound: bound >= goal) for number in batch)
         yield from simulate_all(runs, self.record)
 
     def begin(self, number: int, enough: Callable[[float], bool]) -> CellRun | None:
-        """Bound a cell at its own bandwidths, and return its simulation.
+        """Bound a cell by its program, and return its simulation.
 
-        Return None if the bound is ``enough`` to close the cell, or if it is infeasible.
+        Return None if ``enough`` is true of the bound, which excludes the cell, or if it is
+        infeasible.
         """
         bound = self.frontier.close(number)
         self._bounded.add(number)
@@ -319,9 +329,9 @@ class DesignSearch:
         return self.designs.part.first + number
 
     def _was_closed(self, number: int, enough: Callable[[float], bool]) -> bool:
-        """Return whether an earlier run closed a cell, or found it infeasible.
+        """Return whether an earlier run found a cell infeasible, or a bound of it is ``enough``.
 
-        A closed cell may have been simulated later, when its bound was no longer enough.
+        A cell that was excluded first may have been simulated later, when the goal was higher.
         """
         if (pruned := self._ledger.find_pruned(self.ledger_number(number))) is not None:
             self._prune(number, pruned.reason)
@@ -334,11 +344,11 @@ class DesignSearch:
 
     @property
     def n_bounded(self) -> int:
-        """Number of cells whose program was bounded."""
+        """Number of cells that were bounded by building their program."""
         return len(self._bounded)
 
     def _close(self, number: int, bound: float) -> None:
-        """Close a cell that was not simulated, by its bound."""
+        """Close a cell that was not simulated, and record the ``bound`` that excluded it."""
         self._bounds[number] = bound
         self._closed = min(self._closed, bound)
 
@@ -347,9 +357,9 @@ class DesignSearch:
         self._driver.progress.pruned += 1
 
     def _plan(self, number: int, bound: float, enough: Callable[[float], bool]) -> CellRun | None:
-        """Plan a cell; return its simulation unless its bound closes it.
+        """Plan a cell; return its simulation unless ``enough`` says that its bound excludes it.
 
-        A cell with too many messages is left out, and keeps its ``bound``.
+        A cell with too many messages to simulate is left out, and keeps its ``bound``.
         """
         found = self.designs.plan(number)
         if isinstance(found, PrunedCell) and found.left_out:
@@ -377,7 +387,7 @@ class DesignSearch:
         return CellRun(number, bound, work=Work(cell, Trials.from_list(cell.first)), finish=finish)
 
     def record(self, run: CellRun) -> None:
-        """Record the values of a cell; of a failed cell only its bound."""
+        """Record the values of a cell's simulation; if it failed, record only the cell's bound."""
         number = run.number
         self.simulated.add(number)
         assert run.values is not None
@@ -392,7 +402,7 @@ class DesignSearch:
             self.best, self.winner = least, number
 
     def reopen(self) -> dict[int, float]:
-        """Open the cells that bounds closed; return the bounds of all other closed cells."""
+        """Open the cells that bounds excluded; return the other closed cells' bounds, by number."""
         stuck = self.simulated | self._left_out
         for number in self._bounds.keys() - stuck:
             self.frontier.reopen(number, self._bounds[number])
@@ -401,7 +411,7 @@ class DesignSearch:
         return self._bounds
 
     def _lower_bound(self) -> float:
-        """Return the lower bound of all cells."""
+        """Return the lower bound on the loss of all cells of the search."""
         return min(self.frontier.lower_bound(), self._closed, self.best)
 
     def _record_step(self) -> None:
@@ -438,7 +448,7 @@ class DesignSearch:
             raise InfeasibleError(f"no cell is feasible: {why}", where="space")
 
     def find_changes(self) -> Changes:
-        """Return the changes after which the answer loses, if the study has default what-ifs."""
+        """Return the changes after which the best design loses; none without default what-ifs."""
         config = self.designs.composed.config
         # With outages each of hundreds of simulations would be several simulations by flows.
         asked = config.what_if == DEFAULT and not config.reliability.outages
@@ -452,13 +462,13 @@ class DesignSearch:
 
 
 def thin_out(steps: Sequence[tuple[int, float, float]]) -> tuple[tuple[int, float, float], ...]:
-    """Thin out the steps of a proof, and keep the last one."""
+    """Return some of the steps of a proof, at most a fixed number, with the last one."""
     every = max(1, -(-len(steps) // _STEPS))
     return (*steps[:-1:every], *steps[-1:])
 
 
 def _drop_dominated(front: list[Step]) -> tuple[Step, ...]:
-    """Drop the steps of a front that a cheaper step matches in time; keep the lower bound."""
+    """Drop the steps of a frontier that a cheaper step matches in time; keep the lower bound."""
     kept = list[Step]()
     for step in front:
         bound = step.bound
@@ -469,7 +479,7 @@ def _drop_dominated(front: list[Step]) -> tuple[Step, ...]:
 
 
 class NetworksQuestion(AnswerQuestion):
-    """The question of the best network and the best plan on it."""
+    """The question of the best network, together with the best parallel plan on it."""
 
     source: Designs
 
@@ -485,7 +495,7 @@ class NetworksQuestion(AnswerQuestion):
 
     @property
     def n_trials(self) -> int:
-        """Maximum number of trials."""
+        """Maximum number of simulations."""
         return min(len(self.source), self.source.composed.config.budget.trials)
 
     def searches(self, study: StudyRecord, driver: SweepDriver) -> Iterator[Search]:

@@ -1,4 +1,7 @@
-"""The networks of a space, grouped by shape; the search and portfolios use them."""
+"""The networks of a search space, grouped by shape; used by searches and portfolios.
+
+A shape is a list of tiers with their blocks and sizes. Its networks differ in bandwidths only.
+"""
 
 import dataclasses
 import itertools
@@ -43,7 +46,7 @@ _NPU_MEMORY, _NPU_PRICE = "npu.memory", "cost.npu"
 
 @dataclass(frozen=True)
 class Shape:
-    """W networks of one shape with D dimensions, which differ in their bandwidths."""
+    """W networks with the same D dimensions, which differ in their bandwidths only."""
 
     #: the shape, as the configuration has it
     text: str
@@ -90,9 +93,9 @@ class Shape:
         return np.rint(moved).astype(np.int64)
 
     def with_prices(self, config: Config, before: Config) -> "Shape":
-        """Return the shape at the prices of ``config`` instead of ``before``.
+        """Return the shape at the prices of ``config``, instead of the prices of ``before``.
 
-        An NPU price of the shape changes in proportion.
+        If an NPU has a separate price in this shape, that price changes in proportion.
         """
         if _NPU_PRICE in self.keys:
             own = units.parse(self.keys[_NPU_PRICE], units.MONEY, zero=True)
@@ -104,7 +107,7 @@ class Shape:
         return replace(self, cost=cost, power=power)
 
     def values(self, number: int) -> dict[str, object]:
-        """Return the keys of a network of this shape."""
+        """Return the configuration keys of network ``number`` of this shape, with their values."""
         if self.generator is not None:
             return dict(self.keys)
         own = {"topology.shape": self.text, "topology.bandwidth": list(self.texts[number])}
@@ -115,7 +118,7 @@ def build_shapes(config: Config, space: Networks, refused: Refusals) -> list[Sha
     """Return the shapes of a space with their networks; count infeasible networks in ``refused``.
 
     Raises :class:`InfeasibleError` if no network is feasible, and :class:`DimsweepError` for a
-    limit on an unknown figure.
+    limit on a cost or a power that is unknown.
     """
     made = [_build_shape(config, space, dims, refused) for dims in _list_tiers(space)]
     made += _generate_shapes(config, space, refused)
@@ -156,7 +159,7 @@ def _drop_unpriced(shapes: Sequence[Shape], config: Config, refused: Refusals) -
 def _drop_stopped_by_outages(
     shapes: Sequence[Shape], config: Config, refused: Refusals
 ) -> list[Shape]:
-    """Drop networks on which training stops while a part is down."""
+    """Drop networks on which training stops while a device or a link is down."""
     goes_on = outlasted(config, (shape.cluster for shape in shapes))
     for shape in itertools.compress(shapes, (not each for each in goes_on)):
         refused["networks cannot do without one of reliability.outages"] += len(shape.bandwidth)
@@ -164,7 +167,7 @@ def _drop_stopped_by_outages(
 
 
 def _describe_lowest_limits(shapes: Sequence[Shape], space: Networks) -> str:
-    """Return a hint with the lowest cost and power of the networks; "" without limits."""
+    """Return a hint with the lowest cost and power of any network; "" without limits."""
     fed = space.racks is not None and space.racks.power
     found = []
     if shapes and space.cost is not None:
@@ -177,7 +180,7 @@ def _describe_lowest_limits(shapes: Sequence[Shape], space: Networks) -> str:
 
 
 class _Dim(NamedTuple):
-    """A tier: its block, its size, and its algorithm (None: as configured)."""
+    """A tier of a shape: its block, its size in NPUs, and its algorithm (None: as configured)."""
 
     block: str
     size: int
@@ -185,7 +188,7 @@ class _Dim(NamedTuple):
 
 
 def _list_tiers(space: Networks) -> list[tuple[_Dim, ...]]:
-    """Return all choices of tiers; raise :class:`DimsweepError` for too many."""
+    """Return all combinations of tiers; raise :class:`DimsweepError` for too many."""
     listed = list(itertools.islice(_iterate_tiers(space.tiers, space.npus), _MOST_SHAPES + 1))
     each = [len(tier.bandwidth) for tier in space.tiers]
     networks = sum(
@@ -206,7 +209,7 @@ def _list_tiers(space: Networks) -> list[tuple[_Dim, ...]]:
 
 
 def _tier_sizes(tier: Tier, npus: NpuRange, inner: int) -> Iterable[int]:
-    """Return the sizes that a tier around ``inner`` NPUs may have."""
+    """Return the sizes that a tier of ``npus`` may have around groups of ``inner`` NPUs."""
     if tier.sizes:
         return _deduplicate(tier.sizes)
     most = npus.at_most // inner
@@ -219,7 +222,7 @@ def _tier_sizes(tier: Tier, npus: NpuRange, inner: int) -> Iterable[int]:
 def _iterate_tiers(
     tiers: Sequence[Tier], npus: NpuRange, inner: int = 1
 ) -> Iterator[tuple[_Dim, ...]]:
-    """Yield all choices of ``tiers`` around ``inner`` NPUs.
+    """Yield all combinations of ``tiers`` around groups of ``inner`` NPUs.
 
     A tier of size 1 sends nothing: only its first block is used, without an algorithm.
     """
@@ -239,14 +242,14 @@ def _iterate_tiers(
 
 
 def _deduplicate(values: Sequence[Any]) -> list[Any]:
-    """Return the values of a list, repeated ones once."""
+    """Return the values of a list without repetitions, in order."""
     return [*dict.fromkeys(values)]
 
 
 def _build_shape(
     config: Config, space: Networks, dims: tuple[_Dim, ...], refused: Refusals
 ) -> Shape | None:
-    """Return the networks of these tiers, or None if they are infeasible."""
+    """Return the networks with the tiers ``dims``, or None if they are infeasible."""
     text = "_".join(f"{dim.block}({dim.size})" for dim in dims)
     # A dimension of one NPU sends no message: its first bandwidth stands for all.
     each = [
@@ -282,7 +285,7 @@ def _build_shape(
 
 
 def _algorithm_keys(config: Config, dims: Sequence[_Dim]) -> dict[str, object]:
-    """Return the key of the dimensions' algorithms, or nothing if they are as configured."""
+    """Return the key that sets the algorithm of each dimension; {} if all are as configured."""
     own = expand_per_dimension(config.collective.algorithms, len(dims), "collective.algorithms")
     named = [
         _AUTO if dim.size == 1 else dim.algorithm or usual
@@ -292,7 +295,7 @@ def _algorithm_keys(config: Config, dims: Sequence[_Dim]) -> dict[str, object]:
 
 
 def _can_run(cluster: Cluster, dims: Sequence[_Dim]) -> bool:
-    """Return whether the algorithms run on the blocks."""
+    """Return whether the chosen collective algorithms can run on the blocks of ``dims``."""
     return all(
         dim.algorithm is None or dim.algorithm in list_algorithms(at.block)
         for dim, at in zip(dims, cluster.topology.dims, strict=True)
@@ -300,7 +303,7 @@ def _can_run(cluster: Cluster, dims: Sequence[_Dim]) -> bool:
 
 
 def _vary_memory(shape: Shape, config: Config, space: Networks) -> Iterator[Shape]:
-    """Yield the shape with NPUs of each size of memory."""
+    """Yield the shape once for each memory size that the space gives to NPUs."""
     if not space.memory:
         yield shape
     for memory in _deduplicate(space.memory):
@@ -313,14 +316,14 @@ def _vary_memory(shape: Shape, config: Config, space: Networks) -> Iterator[Shap
 
 
 def _suggest(space: Networks) -> str:
-    """Return a hint on how to get a network."""
+    """Return a hint on how to change the space so that it has a network."""
     if space.tiers:
         return "give tiers sizes whose product is the number of NPUs"
     return "give other generators, or other values of their keys"
 
 
 def _generate_shapes(config: Config, space: Networks, refused: Refusals) -> list[Shape | None]:
-    """Return the networks of all distinct generators.
+    """Return the shapes of all distinct networks that the space's generators make.
 
     If a generator has several values of a parameter, infeasible combinations are left out.
     """
@@ -346,7 +349,7 @@ def _generate_shapes(config: Config, space: Networks, refused: Refusals) -> list
 
 
 def _is_connected(network: NetworkModel) -> bool:
-    """Return whether all NPUs reach each other on the degraded graph."""
+    """Return whether all NPUs can reach each other on the degraded graph."""
     assert network.graph is not None
     try:
         with naming_key("network.degrade"):
@@ -397,7 +400,7 @@ def describe_generator(generator: Generator) -> str:
 
 
 def _apply_limits(shape: Shape, config: Config, space: Networks, refused: Refusals) -> Shape:
-    """Return the shape with the networks within the limits of cost, power and racks."""
+    """Return the shape with only the networks within the limits of cost, power and racks."""
     kept = np.ones(len(shape.bandwidth), dtype=bool)
     racks, pue = space.racks, config.cost.power.pue
     limits: list[tuple[str, float | None, Floats, str]] = [
@@ -430,7 +433,7 @@ def _apply_limits(shape: Shape, config: Config, space: Networks, refused: Refusa
 
 
 def _amounts(prices: Prices | None, bandwidth: Floats) -> Floats:
-    """Return the amounts (W,) of networks, such as costs; NaN where no part fits a bandwidth."""
+    """Return an amount of each network (W,), such as its cost; NaN if no part has its bandwidth."""
     found = np.full(len(bandwidth), np.nan)
     if prices is None:
         return found
@@ -443,7 +446,7 @@ def _amounts(prices: Prices | None, bandwidth: Floats) -> Floats:
 
 
 def shared_keys(space: Networks) -> dict[str, object]:
-    """Return the keys that all networks of a space share."""
+    """Return the configuration keys that have one value in all networks of a space."""
     priced = any(tier.price for tier in space.tiers)
     return {
         "topology.file": None,

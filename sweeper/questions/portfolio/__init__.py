@@ -1,1 +1,1 @@
-"""One split, or one network, for several workloads."""
+"""Search one bandwidth split, or one network, for several workloads (a portfolio)."""

@@ -1,4 +1,7 @@
-"""One network for several workloads: the loss of each workload against its own best network."""
+"""Texts and tables on one network for several workloads.
+
+They compare each workload's loss on it with the loss on the workload's own best network.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +37,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class PortfolioSummary:
-    """The splits at which all workloads of a portfolio were simulated."""
+    """The bandwidth splits at which all workloads of a portfolio were simulated."""
 
     cells: Sequence[CellSummary]
     shared: SharedMeasure
@@ -53,7 +56,7 @@ class PortfolioSummary:
 
     @property
     def names(self) -> list[str]:
-        """The workloads, as the configuration calls them."""
+        """The names of the workloads in the configuration."""
         return [cell.cell.coordinates[WORKLOAD] for cell in self.cells]
 
     @property
@@ -66,30 +69,30 @@ class PortfolioSummary:
 
     @property
     def best_index(self) -> int:
-        """The position of the best split, the earliest of equal ones."""
+        """The index of the split with the best measure; of equal ones the first."""
         return self.shared.best_design(self.losses)
 
     @property
     def split(self) -> str:
-        """The bandwidths of the best split, in words."""
+        """The bandwidths of the best split, as text."""
         best = self.cells[0].split(self.designs.iloc[self.best_index])
         return f"{', '.join(map(words.gbps, best))} GB/s"
 
     @property
     def regrets(self) -> Floats:
-        """(P, N) relative losses against each workload's own best."""
+        """Relative losses (P, N) at P splits, of N workloads, against each workload's best."""
         return np.asarray(self.losses / self.shared.own - 1)
 
     @property
     def gap(self) -> float | None:
-        """How far the measure is above its bound: a difference of regrets, or a share of times."""
+        """Distance of the best measure from its bound: a difference of regrets, or a share."""
         if self.bound is None:
             return None
         best = float(self.measured[self.best_index])
         return best - self.bound if self.shared.weighing.uses_regrets else best / self.bound - 1
 
     def best_rows(self) -> list[pd.Series]:
-        """Each workload's row at the best split."""
+        """Return each workload's row of results at the best split."""
         return self._best_rows
 
     @cached_property
@@ -100,7 +103,10 @@ class PortfolioSummary:
         return [found.iloc[i] for i in range(len(places))]
 
     def compared_networks(self) -> list[tuple[str, int]]:
-        """Networks to compare, by name and position: each workload's own, all workloads', equal."""
+        """Return the networks to compare, each with a name and the index of its split.
+
+        They are each workload's own best, the best for all workloads, and equal bandwidths.
+        """
         found = []
         for i, name in enumerate(self.names):
             found.append((f"{name} alone", int(self.losses[:, i].argmin())))
@@ -121,11 +127,11 @@ class PortfolioSummary:
 
     @property
     def measure(self) -> str:
-        """The minimised measure, in words."""
+        """Description of the minimised measure, as text."""
         return _NAMES[self.shared.weighing.measure.value]
 
     def show(self, value: float) -> str:
-        """Format a value of the measure."""
+        """Format a value of the minimised measure."""
         if self.shared.weighing.uses_regrets:
             return f"{max(100 * value, 0.0):.3g}%"
         objective = self.shared.objective
@@ -135,23 +141,26 @@ class PortfolioSummary:
         return objective.show(value)
 
     def show_mean(self, value: float) -> str:
-        """Format a mean, in which regrets count from one."""
+        """Format a value of :meth:`SharedMeasure.mean`, which is 1 plus the mean regret."""
         return self.show(value - self.shared.offset)
 
     def extra_cells(self, i: int) -> tuple[str, ...]:
-        """Return further columns about a workload."""
+        """Return further columns of the table of workloads, for workload ``i``."""
         return ()
 
     def describe_builds(self) -> list[str]:
-        """Return the result of each workload, if each has a separate plan."""
+        """Return a text on the plan of each workload.
+
+        [] if the workloads have no separate plans.
+        """
         return []
 
     def finding(self) -> str:
-        """Return the measure at the best split, and its proven bound."""
+        """Return a text with the measure at the best split, and its proven lower bound."""
         return f"{self._found}{self._proven}"
 
     def headline(self) -> str:
-        """Say what one network for all achieves, in a sentence without a full stop."""
+        """Return a sentence on the result of one network for all workloads, without a full stop."""
         against = ""
         if self.shared.weighing.uses_regrets:
             measured = words.measured_in(self.shared.objective)
@@ -188,7 +197,7 @@ class PortfolioSummary:
         return sentences.PROVEN_LEAST(noun=self.noun, bound=self.show(self.bound))
 
     def regret_matrix(self) -> RegretMatrix:
-        """Return the loss of each workload on each network of the tables."""
+        """Return the loss of each workload on each of the compared networks."""
         networks = self.compared_networks()
         regrets = np.maximum(self.regrets[[i for _, i in networks]], 0.0)
         title = f"workload that runs on it{f' ({self.label})' if self.label else ''}"
@@ -196,7 +205,7 @@ class PortfolioSummary:
         return RegretMatrix(titles, self.names, [name for name, _ in networks], regrets)
 
     def tables(self) -> list[Table]:
-        """Return the loss of each workload, here and on the networks made for the others."""
+        """Return tables of each workload's loss on the best and on the other compared networks."""
         where = f" ({self.label})" if self.label else ""
         title = f"One {self.noun} for all{where}: {self.split}"
         workloads = range(len(self.names))
@@ -237,10 +246,10 @@ class PortfolioSummary:
 
 
 class NetworkSummary(PortfolioSummary):
-    """One network for the workloads of a portfolio, each with its own best plan on it: ``cells``.
+    """One network for the workloads of a portfolio; ``cells`` has each workload's best plan on it.
 
-    ``designs`` are the networks that are best for each of them alone, and at last the one for all;
-    ``losses`` are infinite where a workload was simulated with no plan.
+    ``designs`` are the networks that are best for a single workload, followed by the one for all.
+    ``losses`` are infinite where no plan of a workload was simulated on a network.
     """
 
     noun = "network"
@@ -256,7 +265,7 @@ class NetworkSummary(PortfolioSummary):
 
     @property
     def split(self) -> str:
-        """The network, in words."""
+        """The network for all workloads, as text."""
         own = self.designs.iloc[self.best_index].to_dict()
         # A product of dimensions has no generator, and what a generator makes has no dimensions.
         return naming.coordinates_of({k: text for k, text in own.items() if text != "none"})
@@ -278,12 +287,12 @@ class NetworkSummary(PortfolioSummary):
         return self._describe_plan(i), self._describe_own_network(i)
 
     def _describe_plan(self, i: int) -> str:
-        """Describe the plan of a workload on the network."""
+        """Describe the plan of workload ``i`` on the network for all."""
         own = self.cells[i].cell.coordinates
         return naming.coordinates_of({key: value for key, value in own.items() if is_plan_key(key)})
 
     def _describe_own_network(self, i: int) -> str:
-        """Describe the network that is best for a workload alone, next to the one for all."""
+        """Describe workload ``i``'s best network, compared with the network for all."""
         own, common = (self.designs.iloc[n].to_dict() for n in (i, self.best_index))
         return "the same" if own == common else naming.name_change(own, common)
 
@@ -331,7 +340,7 @@ def _summarise_networks(
     shared: SharedMeasure,
     study: StudyRecord,
 ) -> NetworkSummary:
-    """Compare one network for all workloads with the networks for each of them alone."""
+    """Compare one network for all workloads with the best network for each workload."""
     plans = [[cells.get(n) for n in numbers] for numbers in (*entry.alone, entry.cells)]
     objective = shared.objective
     losses = [
@@ -351,7 +360,7 @@ def _summarise_networks(
 
 
 def _rows(cell: CellSummary) -> pd.DataFrame:
-    """Return the designs and values of a cell's complete rows, its own search's first."""
+    """Return the designs and values of a cell's complete trials, trials of its own search first."""
     columns = ["trial", *cell.design, cell.objective.column]
     own = pd.concat(list(cell.trials.complete(columns)))
     shared = cell.trials.rows.select([*columns, "state"], cell.shared)
@@ -360,7 +369,7 @@ def _rows(cell: CellSummary) -> pd.DataFrame:
 
 
 class SplitPortfolioReport(Report):
-    """The report of one split for several workloads."""
+    """The report of one bandwidth split for several workloads."""
 
     portfolios: Sequence[PortfolioSummary]
 
@@ -396,7 +405,7 @@ class SharedNetworksReport(NetworksReport):
 
     @property
     def found(self) -> list[CellSummary]:
-        """The best plans on the one network."""
+        """The best plan of each workload on the network for all."""
         return list(self.portfolios[0].cells) if self.portfolios else super().found
 
     @property
@@ -418,7 +427,7 @@ class SharedNetworksReport(NetworksReport):
 def _with_answers(
     summaries: list[CellSummary], portfolios: list[PortfolioSummary]
 ) -> tuple[list[CellSummary], list[PortfolioSummary]]:
-    """Give the cells of each portfolio the row of its one split for all."""
+    """Return cells and portfolios whose answers are the rows at the split for all workloads."""
     rows = {
         cell.cell.cell: row
         for one in portfolios

@@ -1,9 +1,9 @@
-"""A search of one network for several workloads, each with its own best plan on it.
+"""Search one network for several workloads; each workload has its own best plan on it.
 
-First each workload is searched separately; then networks are searched best first. Each pair of a
-workload and a network has a lower bound. The measure of all workloads' bounds is the lower bound of
-a network. A network is closed when its bound reaches the measure of the best network. The next
-batch depends only on bounds and values.
+First the search runs for each workload alone. Then networks are searched best first. Each pair of a
+workload and a network has a lower bound. The measure combines the losses of all workloads; applied
+to the lower bounds it bounds the network. A network whose bound reaches the measure of the best
+network is excluded. The next batch depends only on bounds and values.
 """
 
 from collections import Counter, deque
@@ -40,7 +40,7 @@ from dimsweep.sweeper.study.cell import CellSource, PlannedCell
 
 
 class SharedDesigns(CellSource):
-    """The designs of each workload of a portfolio, on networks that all of them share.
+    """The cells of each workload of a portfolio, on networks that all workloads share.
 
     The cells are numbered workload by workload.  ``refused`` counts infeasible networks by reason.
     Raises :class:`DimsweepError` for a study that cannot be searched by bounds.
@@ -72,21 +72,21 @@ class SharedDesigns(CellSource):
         return sum(len(shape.cost) for shape in self.designs[0].part.shapes)
 
     def corners(self, most: int) -> list[int]:
-        """Return the most promising cells of each workload."""
+        """Return the numbers of each workload's cells with the lowest bounds."""
         return [each.part.first + n for each in self.designs for n in each.corners(most)]
 
     def alternatives(self) -> Iterator[int]:
-        """Yield the most promising cell of each plan of each workload."""
+        """Yield the cell with the lowest bound of each plan of each workload."""
         for each in self.designs:
             yield from (each.part.first + number for number in each.alternatives())
 
     def compose(self, number: int) -> tuple[dict[str, str], ComposedConfig]:
-        """Return a cell's coordinates, and its configuration."""
+        """Return the values that name a cell, by key, and the cell's configuration."""
         own, number = self._find_workload(number)
         return own.compose(number)
 
     def plan(self, number: int) -> PlannedCell | PrunedCell:
-        """Return the plan of a cell, or why it is infeasible."""
+        """Return the plan of a cell, or the reason why it is infeasible."""
         own, number = self._find_workload(number)
         return own.plan(number)
 
@@ -96,7 +96,7 @@ class SharedDesigns(CellSource):
 
 
 def _build_designs(composed: ComposedConfig, name: str, part: StudyPart) -> Designs:
-    """Return the designs of one workload of a study."""
+    """Return the cells of one workload of a study."""
     kept = [word.text for word in composed.words if word.key != WORKLOAD]
     chosen = format_choice(WORKLOAD, name)
     try:
@@ -114,10 +114,10 @@ def _build_designs(composed: ComposedConfig, name: str, part: StudyPart) -> Desi
 
 
 class PlansOnNetworks:
-    """Bounds and values of one workload's plans on each of N networks, in the objective's loss.
+    """Bounds and values of one workload's plans on each of N networks, as losses.
 
-    ``found`` (N,) is the loss of the best simulated plan, in the cell ``best``. A cell that an
-    earlier search closed may be opened again.
+    ``found`` (N,) is the loss of the best simulated plan on each network, in the cell ``best``. A
+    cell that an earlier search excluded may be opened again.
     """
 
     def __init__(self, search: DesignSearch, n: int) -> None:
@@ -136,19 +136,20 @@ class PlansOnNetworks:
 
     @property
     def lower_bounds(self) -> Floats:
-        """Lower bounds of each network's plans that can be simulated (N,)."""
+        """Lower bound on the loss of plans that can be simulated, for each network (N,)."""
         waiting = self.search.frontier.waiting_bounds
         return np.minimum(np.minimum(self._least, waiting), self.found)
 
     @property
     def proven_bounds(self) -> Floats:
-        """Lower bounds of each network's plans (N,)."""
+        """Lower bound on the loss of all plans, for each network (N,)."""
         return np.minimum(self.lower_bounds, self._stuck)
 
     def next_cell(self, network: int) -> int | None:
-        """Return the most promising cell on a network, or None if none can beat the best found.
+        """Return the cell with the lowest bound on a network.
 
-        Waiting plans are bounded until none of them is more promising.
+        None if none can beat the best simulated one. Plans without bounds are bounded first, until
+        none of them can have a lower bound.
         """
         frontier = self.search.frontier
         while frontier.waiting_bounds[network] < min(self._least[network], self.found[network]):
@@ -161,21 +162,24 @@ class PlansOnNetworks:
         return int(own[np.argmin(frontier.bounds[own])])
 
     def bound_programs(self, cell: int) -> bool:
-        """Bound all cells of a cell's program; return False if an earlier call did."""
+        """Bound all cells that share the program of ``cell``.
+
+        Return False if an earlier call did.
+        """
         is_new = self.search.bound_programs(cell)
         if is_new:
             self._update_networks(self.search.designs.same_program_cells(cell))
         return is_new
 
     def update(self, cell: int) -> None:
-        """Update a cell that was simulated, closed or found infeasible."""
+        """Update the bounds after a ``cell`` was simulated, excluded or found infeasible."""
         if cell in self.search.losses:
             self._record(cell)
         self.reopen()
         self._update_networks([cell])
 
     def reopen(self) -> None:
-        """Open the cells that were closed, but for those that cannot be simulated."""
+        """Open the cells that were excluded, except cells that cannot be simulated."""
         for cell, bound in self.search.reopen().items():
             network = self._network[cell]
             self._stuck[network] = min(self._stuck[network], bound)
@@ -186,7 +190,7 @@ class PlansOnNetworks:
             self.found[network], self.best[network] = loss, cell
 
     def _update_networks(self, cells: Sequence[int]) -> None:
-        """Update the networks of cells whose bounds have changed."""
+        """Update the bounds of the networks to which ``cells`` with changed bounds belong."""
         for network in np.unique(self._network[np.array(cells)]).tolist():
             self._least[network] = self.search.frontier.bounds[self._cells(network)].min()
 
@@ -195,7 +199,7 @@ class PlansOnNetworks:
 
 
 class SharedSearch:
-    """The search of a study with a portfolio."""
+    """The search for the best network of a portfolio of workloads."""
 
     def __init__(self, shared: SharedDesigns, driver: SweepDriver) -> None:
         config = shared.composed.config
@@ -206,10 +210,10 @@ class SharedSearch:
         self._steps = list[tuple[int, float, float]]()
 
     def steps(self) -> Steps:
-        """Search for each workload separately, then for all of them; store the :attr:`result`.
+        """Search for each workload alone, then for all workloads; store the :attr:`result`.
 
-        The second search simulates at most as many plans of each workload as the first. The network
-        of each workload's best design is settled for all workloads.
+        The second search simulates at most as many plans of each workload as the first. On each
+        workload's best network, the best plans of all workloads are found.
         """
         for search in self._searches:
             yield from search.steps()
@@ -254,20 +258,20 @@ class SharedSearch:
 
     @property
     def _goal(self) -> float:
-        """A network whose bound is not below it is closed."""
+        """Measure from which on a network's lower bound excludes the network."""
         return self._best / (1 + self._gap)
 
     def _bound_plans(self) -> tuple[Floats, NDArray[np.bool_]]:
-        """Return lower bounds of the workloads' plans on each network (N, K), and which are tight.
+        """Return lower bounds on losses of workloads' plans by network (N, K), and which are tight.
 
-        A bound is tight if the best found plan reaches it, but for the gap.
+        A bound is tight if the best simulated plan reaches it within the gap.
         """
         low = np.stack([known.lower_bounds for known in self._known], axis=-1)
         found = np.stack([known.found for known in self._known], axis=-1)
         return low, low >= found / (1 + self._gap)
 
     def _search(self) -> Steps:
-        """Search networks until none may be better than the best by more than the gap."""
+        """Search networks until no network can beat the best one by more than the gap."""
         while self._can_continue:
             low, settled = self._bound_plans()
             values = self._together.mean(low)
@@ -279,7 +283,7 @@ class SharedSearch:
             yield from self._evaluate(pairs, partial(self._closes_network, low))
 
     def _settle(self, network: int) -> Steps:
-        """Find the best plan of each workload on a network."""
+        """Search the best plan of each workload on a network until it is proven."""
         while self._can_continue:
             doubtful = np.flatnonzero(~self._bound_plans()[1][network]).tolist()
             if not doubtful:
@@ -287,10 +291,10 @@ class SharedSearch:
             yield from self._evaluate([(network, k) for k in doubtful], lambda *_: False)
 
     def _choose_workload(self, network: int, low: Floats, settled: NDArray[np.bool_]) -> int:
-        """Return the workload whose uncertainty raises a network's measure most.
+        """Return the workload whose uncertainty contributes most to a network's measure.
 
-        Uncertainty is the distance from the bound to the best found plan, or, without one, to twice
-        the bound.
+        The uncertainty is the distance from the bound to the loss of the best simulated plan.
+        Without a simulated plan it is the bound itself.
         """
         grown = np.tile(low, (len(low), 1))
         found = np.array([known.found[network] for known in self._known])
@@ -298,7 +302,7 @@ class SharedSearch:
         return int(np.argmax(np.where(settled, -1.0, self._together.mean(grown))))
 
     def _closes_network(self, low: Floats, n: int, k: int, bound: float) -> bool:
-        """Return whether a ``bound`` on the plans of a workload closes a network."""
+        """Return whether a ``bound`` on the plans of workload ``k`` excludes network ``n``."""
         lifted = low[n].copy()
         lifted[k] = bound
         return bool(self._together.mean(lifted) >= self._goal)
@@ -306,10 +310,10 @@ class SharedSearch:
     def _evaluate(
         self, pairs: Sequence[tuple[int, int]], is_enough: Callable[[int, int, float], bool]
     ) -> Steps:
-        """Refine networks with one workload each.
+        """Refine the bounds of pairs of a network and a workload.
 
-        Bound the program of the most promising cell; if all programs are bounded, simulate the cell
-        unless its own bound is enough.
+        For each pair bound the program of the cell with the lowest bound. If it is bounded,
+        simulate the cell unless ``is_enough`` says that its own bound excludes it.
         """
         cells, is_new = list[tuple[int, int, int]](), False
         for n, k in pairs:
@@ -345,14 +349,14 @@ class SharedSearch:
         return self._searches[k].begin(cell, lambda bound: bound >= most or is_enough(n, k, bound))
 
     def _find_best(self) -> None:
-        """Find the best network."""
+        """Update the best network from the simulated plans."""
         found = np.stack([known.found for known in self._known], axis=-1)
         values = self._together.mean(found)
         self._best = float(values.min())
         self._winner = int(values.argmin()) if np.isfinite(self._best) else -1
 
     def _lower_bound(self) -> float:
-        """Return the lower bound of all networks' measures."""
+        """Return the lower bound on the measure of all networks."""
         proven = np.stack([known.proven_bounds for known in self._known], axis=-1)
         return min(float(self._together.mean(proven).min()), self._best)
 
@@ -390,7 +394,10 @@ class SharedSearch:
         )
 
     def _cells(self, network: int) -> tuple[int, ...]:
-        """Return the cell of each workload's best plan on a network; -1 where none was found."""
+        """Return the cell of each workload's best plan on a network.
+
+        -1 for a workload without one.
+        """
         return tuple(
             -1 if known.best[network] < 0 else known.search.ledger_number(int(known.best[network]))
             for known in self._known
@@ -398,7 +405,7 @@ class SharedSearch:
 
 
 class SharedNetworksQuestion(AnswerQuestion):
-    """The question of the best common network of several workloads with separate plans."""
+    """The question of the best common network for several workloads, each with its own plan."""
 
     source: SharedDesigns
 
@@ -417,7 +424,7 @@ class SharedNetworksQuestion(AnswerQuestion):
 
     @property
     def n_trials(self) -> int:
-        """Number of trials at most: of each workload alone, and then of all of them."""
+        """Maximum number of simulations, for each workload alone and then for all workloads."""
         shared = self.source
         return min(len(shared), 2 * len(shared.designs) * shared.composed.config.budget.trials)
 
@@ -431,7 +438,7 @@ class SharedNetworksQuestion(AnswerQuestion):
         return study.model_copy(update={"proof": proof, "portfolios": (portfolio,)})
 
     def select_answers(self, rows: pa.Table, study: StudyRecord) -> pa.Table:
-        """Return the rows of the workloads' plans on the one network."""
+        """Return the rows of the workloads' best plans on the network for all."""
         cells = [number for one in study.portfolios for number in one.cells]
         rows = rows.filter(pc.is_in(rows["cell"], pa.array(cells, rows["cell"].type)))
         return super().select_answers(rows, study)

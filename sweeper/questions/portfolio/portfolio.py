@@ -1,4 +1,4 @@
-"""The common measure of several workloads on one design."""
+"""The common measure of several workloads on one design, such as the mean regret."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def build_weighing(config: Config) -> Weighing | None:
-    """Return the weighing of the portfolio's workloads, or None if the study has none.
+    """Return the study's weighing of workloads in a common measure; None without a portfolio.
 
     Raises :class:`DimsweepError` for an impossible portfolio.
     """
@@ -47,10 +47,10 @@ def build_weighing(config: Config) -> Weighing | None:
 def find_common_designs(
     tables: "Sequence[pd.DataFrame]", design: Sequence[str], objective: Objective
 ) -> "tuple[pd.DataFrame, np.ndarray]":
-    """Return the designs (P) that each of N cells has a complete row of, and their losses (P, N).
+    """Return the P designs that each of N cells has simulated, and their losses (P, N).
 
-    ``tables`` have each cell's complete rows, and ``design`` names the columns that distinguish
-    designs; of a cell's rows of one design the first counts.
+    ``tables`` have each cell's complete rows. ``design`` names the columns that distinguish
+    designs. If a cell has several rows of a design, the first one is used.
     """
     found = None
     for i, rows in enumerate(tables):
@@ -63,13 +63,13 @@ def find_common_designs(
 
 
 def find_design_row(rows: "pd.DataFrame", design: "pd.Series") -> "pd.Series":
-    """Return the first of a cell's rows that has a design."""
+    """Return the first of a cell's rows whose columns equal ``design``."""
     return rows[(rows[design.index] == design).all(axis=1)].iloc[0]
 
 
 @dataclass(frozen=True)
 class SharedMeasure:
-    """The measure of N workloads on one design."""
+    """The measure of N workloads on one design, minimised by a search."""
 
     weighing: Weighing
     #: minimum loss of each workload on its own best design (N,), in s or s USD
@@ -77,10 +77,10 @@ class SharedMeasure:
     objective: Objective
 
     def combine(self, values: Sequence[Values], slopes: Sequence[Slopes]) -> tuple[Values, Slopes]:
-        """Return the measure of a split, and its slopes, from the workloads' values and slopes.
+        """Return the measure of one split, and its slopes, from the workloads' values and slopes.
 
-        Regrets count from one (they are means of ratios to ``own``), so that they are positive like
-        times. The measure is None if a workload failed, and the slopes if they are unknown.
+        Regrets are means of ratios to ``own``, not of differences, so they are positive like times.
+        The measure is None if a workload failed. The slopes are None if they are unknown.
         """
         if any(value is None for value in values):
             return None, None
@@ -94,7 +94,7 @@ class SharedMeasure:
         return measure, tuple((weights / unit @ np.array(slopes, dtype=float)).tolist())
 
     def best_design(self, losses: np.ndarray) -> int:
-        """Return the position of the best of P designs with losses (P, N), the first of ties."""
+        """Return the index of the best of P designs with losses (P, N), the first of equal ones."""
         return int(self.measured(losses).argmin())
 
     def measured(self, losses: np.ndarray) -> np.ndarray:
@@ -102,12 +102,12 @@ class SharedMeasure:
         return self.mean(losses) - self.offset
 
     def mean(self, losses: np.ndarray) -> np.ndarray:
-        """Return the measure of losses (..., N), with regrets counted from one."""
+        """Return the measure (...,) of losses (..., N), with 1 added to a regret."""
         return self.weighing.mean(losses / self._unit())
 
     @property
     def offset(self) -> float:
-        """Value of a mean of ratios without regret: 1, or 0 without regrets."""
+        """Value of the mean at zero regret: 1 if the measure is a regret, else 0."""
         return 1.0 if self.weighing.uses_regrets else 0.0
 
     def _unit(self) -> np.ndarray:
@@ -116,7 +116,7 @@ class SharedMeasure:
     def proven(
         self, models: Mapping[str, EventBound], space: Space, prices: Prices | None
     ) -> Portfolio | None:
-        """Return the lower bound of the measure, from bounds on the workloads' times.
+        """Return a model of the measure's lower bound, from bounds on the workloads' times.
 
         The result is None if more, or less, bandwidth is always better, or if cost has steps.
         """

@@ -1,4 +1,4 @@
-"""One split for several workloads: its search, after the search of each workload's own split."""
+"""Search one bandwidth split for several workloads, after a search for each workload alone."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,9 +35,9 @@ from dimsweep.sweeper.study.cell import CellPlan, PlannedCell
 
 @dataclass(frozen=True)
 class SplitPortfolio:
-    """Cells that differ in their workload alone, and their weighing.
+    """Cells that differ only in their workload, and the weighing of these workloads.
 
-    ``models`` are the bounds on their times, by workload; empty where a cell has no proven bound.
+    ``models`` are the bounds on their times, by workload; {} if a cell has no proven bound.
     """
 
     cells: list[CellPlan]
@@ -46,7 +46,7 @@ class SplitPortfolio:
 
     @classmethod
     def from_cells(cls, planned: Sequence[PlannedCell], weighing: Weighing) -> Self:
-        """Return the portfolio of planned cells."""
+        """Return the portfolio of the cells ``planned``, one for each workload."""
         models = {
             each.plan.cell.coordinates[WORKLOAD]: EventBound(
                 each.program, each.plan.space.split.linear()
@@ -67,7 +67,7 @@ class SplitPortfolio:
         )
 
     def shared_measure(self, own: Sequence[Incumbents]) -> SharedMeasure:
-        """Return the weighing of the workloads' times against ``own``, each one's best."""
+        """Return the common measure, with ``own``: the best loss of each workload alone."""
         values = []
         for cell, best in zip(self.cells, own, strict=True):
             if best.value is None:
@@ -90,9 +90,9 @@ class SplitPortfolio:
 
 
 class SplitPortfolioSearch(SamplerSearch):
-    """The search of the one split, each split simulated for all workloads.
+    """The search of the one split; each split is simulated for all workloads.
 
-    ``found``: each workload's own best, and the proven bound of the measure.
+    ``found``: the best split of each workload, and the proven bound of the measure.
     """
 
     def __init__(self, portfolio: SplitPortfolio, own: Sequence[Incumbents]) -> None:
@@ -131,7 +131,10 @@ class SplitPortfolioSearch(SamplerSearch):
 def _first_trials(
     one: CellPlan, own: Sequence[Incumbents], least: np.ndarray | None
 ) -> list[Trial]:
-    """Return the first splits: each workload's best, that of the least bound, and general ones."""
+    """Return the first splits to try.
+
+    They are each workload's best split, the split with the least bound, and general ones.
+    """
     found = [best.trial for best in own]
     if least is not None and one.space.split is not None:
         nearest = tuple(one.space.split.nearest(least).tolist())
@@ -141,9 +144,9 @@ def _first_trials(
 
 
 class SplitPortfolioQuestion(CellsQuestion):
-    """The question of the best common split of several workloads.
+    """The question of the best common bandwidth split for several workloads.
 
-    Each workload is a separate cell, the last axis of the grid, and is searched first.
+    Each workload is a separate cell, on the last axis of the grid, and is searched first.
     """
 
     def __init__(self, grid: Grid, weighing: Weighing) -> None:
@@ -197,7 +200,7 @@ class SplitPortfolioQuestion(CellsQuestion):
         return study
 
     def select_answers(self, rows: pa.Table, study: StudyRecord) -> pa.Table:
-        """Return the row of each workload at the one split of its portfolio."""
+        """Return the row of each workload at its portfolio's one split."""
         found = list[int]()
         names = BANDWIDTH.among(rows.column_names)
         table = rows.to_pandas().sort_values("trial", kind="stable")

@@ -1,1 +1,4 @@
-"""How to split bandwidth, and which values other keys should have: grids of cells."""
+"""Search how to split bandwidth among dimensions, and the best values of other keys.
+
+The search runs in each cell of a grid.
+"""

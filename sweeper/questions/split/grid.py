@@ -1,4 +1,4 @@
-"""The cells of a study's grid, each composed and planned by its number."""
+"""The cells of a study's grid: compose and plan a cell from its number."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,9 +21,10 @@ MAX_CHECKED_CELLS = 64  # cells whose keys are checked for an effect
 
 
 def build_grid(config: Config) -> dict[str, tuple[Any, ...]]:
-    """Return the study's grid; a portfolio's workloads are its last, and so fastest, axis.
+    """Return the values of each axis of the study's grid.
 
-    Raises :class:`DimsweepError` for an axis that is not a key of the configuration.
+    The workloads of a portfolio are the last axis, which varies fastest. Raises
+    :class:`DimsweepError` for an axis that is not a key of the configuration.
     """
     workloads = tuple(config.portfolio.workloads)
     if workloads and WORKLOAD in config.grid:
@@ -40,10 +41,10 @@ def build_grid(config: Config) -> dict[str, tuple[Any, ...]]:
 
 
 class Grid(CellSource):
-    """The cells of ``composed`` over the values of ``axes``, the last axis' fastest.
+    """The cells of ``composed`` at all combinations of the values of ``axes``.
 
-    Infeasible cells may be left out if it ``may_prune``. Cells are composed when they are asked
-    for.
+    The last varies fastest. With ``may_prune``, infeasible cells are left out. A cell is composed
+    only when it is planned.
     """
 
     def __init__(
@@ -61,9 +62,9 @@ class Grid(CellSource):
         return math.prod(self._shape)
 
     def corners(self, most: int) -> list[int]:
-        """Return up to ``most`` cells in which each value of each axis occurs.
+        """Return the numbers of up to ``most`` cells that together have each value of each axis.
 
-        The other axes have their first values there.
+        The other axes of such a cell have their first values.
         """
         found = {0}
         for axis, n in enumerate(self._shape):
@@ -75,16 +76,16 @@ class Grid(CellSource):
         return InfeasibleError(f"no cell of the grid is feasible; the first: {pruned[0].error}")
 
     def check_size(self) -> None:
-        """Raise :class:`DimsweepError` for a grid of too many cells."""
+        """Raise :class:`DimsweepError` for a grid with too many cells."""
         if len(self) > MOST_CELLS:
             hint = "space.parameters has a search draw from as many values, within a budget"
             what = f"the grid has {len(self):,} cells; at most {MOST_CELLS:,} are allowed"
             raise DimsweepError(what, where="grid", hint=hint, code="too-many")
 
     def compose(self, number: int) -> tuple[dict[str, str], ComposedConfig]:
-        """Return a cell's coordinates and its configuration.
+        """Return the values that name a cell, by axis, and the cell's configuration.
 
-        Options of config groups come first, then the values of other keys.
+        Options of config groups are applied first, then the values of other keys.
         """
         if not self.axes:
             return {}, self.composed
@@ -98,9 +99,10 @@ class Grid(CellSource):
         return label, compose([*self._kept, *options], values, may_sweep=True, state=state)
 
     def plan(self, number: int) -> PlannedCell | PrunedCell:
-        """Return the plan of a cell, or why it is infeasible.
+        """Return the plan of a cell, or the reason why it is infeasible.
 
-        Raises :class:`DimsweepError` for mistakes, and if the cell may not be left out.
+        Raises :class:`DimsweepError` for mistakes, and for an infeasible cell without
+        ``may_prune``.
         """
         coordinates, cell = self.compose(number)
         whole = self.composed

@@ -1,4 +1,4 @@
-"""The search of a split and of other keys in each cell of a grid, by a sampler."""
+"""Search the bandwidth split and other keys in each cell of a grid, with a sampler."""
 
 from collections.abc import Generator, Iterator, Sequence
 from typing import Self
@@ -26,9 +26,9 @@ _SHARE = 4  # of workers, that a batch of thousands keeps busy for a few tenths 
 
 
 class SamplerSearch:
-    """Rounds of a sampler's trials up to a budget, which subclasses simulate.
+    """Base class of searches that request trials from a sampler, in rounds, up to a budget.
 
-    ``cell`` has the settings of the search; an earlier run asked for ``n_asked`` trials.
+    ``cell`` has the settings of the search. ``n_asked`` counts the trials of an earlier run.
     """
 
     def __init__(self, cell: CellPlan, sampler: Sampler, n_asked: int = 0) -> None:
@@ -41,7 +41,7 @@ class SamplerSearch:
         return self.sampler.prefetch or 2 + (gap is None) * n_workers // _SHARE
 
     def propose(self) -> Trials | None:
-        """Return the sampler's next trials; None once the budget is spent."""
+        """Return the next trials from the sampler; None once the budget is spent."""
         left = self._settings.budget - self._n_asked
         wanted = self.sampler.batch or self._settings.config.search.batch
         if wanted > left and (left or self._n_asked > self._first):
@@ -53,7 +53,7 @@ class SamplerSearch:
         return trials
 
     def prepare_last_round(self) -> None:
-        """Prepare for a round that the budget cuts short, or leaves out."""
+        """Prepare for a round that the budget shortens or drops; called before the last round."""
 
 
 class CellSearch(SamplerSearch):
@@ -91,12 +91,15 @@ class CellSearch(SamplerSearch):
             self._checkpoint.tell(each.places)
 
     def finish(self) -> None:
-        """Record that the search is over."""
+        """Record in the ledger that the search has ended."""
         self._checkpoint.finish()
 
 
 def search_cell(cell: CellPlan, driver: SweepDriver) -> Generator[Search, None, Incumbents]:
-    """Yield the search of a cell and the rechecks of its best designs; return the best designs."""
+    """Yield the searches of a cell to run: its own, then the rechecks of its best designs.
+
+    Return the best designs.
+    """
     search = CellSearch(cell, driver)
     yield search
     search.finish()
@@ -105,9 +108,9 @@ def search_cell(cell: CellPlan, driver: SweepDriver) -> Generator[Search, None, 
 
 
 def recheck(cell: CellPlan, designs: list[Trial]) -> Iterator[SingleRound]:
-    """Simulate the best designs again, and at each further fidelity the best of the one before.
+    """Yield a round that simulates the best ``designs`` again at each higher fidelity.
 
-    Trials are numbered on from the search's.
+    A later round has the best designs of the round before. Trial numbers continue the search's.
     """
     first, sign = cell.budget, cell.objective[0].sign
     for fidelity, top in cell.config.recheck.rungs:
@@ -124,7 +127,7 @@ def recheck(cell: CellPlan, designs: list[Trial]) -> Iterator[SingleRound]:
 
 
 class CellsQuestion(AnswerQuestion):
-    """The question of the best split and the best values of searched keys in each cell.
+    """The question of the best bandwidth split and the best values of searched keys in each cell.
 
     A large grid is a stream: its cells are planned and searched one after the other.
     """
@@ -143,7 +146,7 @@ class CellsQuestion(AnswerQuestion):
 
     @property
     def n_trials(self) -> int:
-        """Number of trials at most; of a stream an estimate from its first cell."""
+        """Maximum number of trials; for a stream of cells, an estimate from its first cell."""
         own = [each.plan.budget + each.plan.recheck for each in self._planned]
         return len(self.source) * own[0] if self._streams else sum(own)
 
@@ -154,7 +157,7 @@ class CellsQuestion(AnswerQuestion):
                 driver.progress.best.pop(cell.cell.number, None)
 
     def _stream(self, driver: SweepDriver) -> Iterator[CellPlan]:
-        """Plan the cells that an earlier run did not end."""
+        """Yield the plans of the cells that an earlier run did not finish."""
         progress, ledger, grid = driver.progress, driver.ledger, self.source
         for number in range(len(grid)):
             if ledger.find_pruned(number) is not None:
@@ -179,7 +182,7 @@ class CellsQuestion(AnswerQuestion):
 
 
 def known_rows(rows: Floats) -> list[Values]:
-    """Return a tuple of values or slopes for each row, without NaN; None for an unknown row."""
+    """Return each row of an array as a tuple of its known numbers; None for a row with NaN only."""
     if not rows.shape[1]:
         return [None] * len(rows)
     known = ~np.isnan(rows)

@@ -1,1 +1,1 @@
-"""Single changes of the best designs (what-ifs), and their effects."""
+"""What-ifs: simulate single changes of the best designs, and report the effect of each change."""

@@ -1,4 +1,4 @@
-"""The catalogue of what-ifs: the changes to simulate if a study names none."""
+"""The catalogue of what-ifs: the changes that are simulated if a study names none."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,19 +21,23 @@ _COARSE = 0.1  # of a range without a step, to its neighbouring value
 
 @dataclass(frozen=True)
 class DesignToChange:
-    """A design to change: its ``config`` with all its values, and the ``space`` it was found in."""
+    """A design to change.
+
+    ``config`` is the configuration with all of its values. ``space`` is the space of splits in
+    which it was found.
+    """
 
     config: Config
     space: Space
 
     def changes(self) -> Iterator[tuple[str, Changes]]:
-        """Yield names and changes, each by itself, of all :data:`WHAT_IFS` that fit the design."""
+        """Yield name and change for each of :data:`WHAT_IFS` that applies to the design."""
         for what_if in WHAT_IFS:
             yield from what_if(self)
 
     @property
     def sizes(self) -> list[int]:
-        """Sizes of the dimensions; empty if a file gives the topology."""
+        """Sizes of the dimensions; [] if a file gives the topology."""
         shape = self.config.topology.shape
         return [] if shape is None else [size for _, size in parse_shape(shape)]
 
@@ -44,13 +48,13 @@ class DesignToChange:
 
     @property
     def is_measured(self) -> bool:
-        """True if collectives take the measured times, whatever topology.bandwidth is."""
+        """True if collectives take measured times, so that topology.bandwidth has no effect."""
         collective = self.config.collective
         return collective.measured is not None and collective.measured_bandwidth is None
 
 
 def _searched_keys(design: DesignToChange) -> Iterator[tuple[str, Changes]]:
-    """Change each searched key to its neighbouring values."""
+    """Yield changes of each searched key to the next smaller and the next larger value."""
     for key, axis in design.space.parameters.items():
         value = axis.nearest(design.config.value(key))
         for other in _neighbours(axis, value) if key != "fidelity" else ():
@@ -70,7 +74,10 @@ def _bandwidths(design: DesignToChange) -> Iterator[tuple[str, Changes]]:
 
 
 def _rails(design: DesignToChange) -> Iterator[tuple[str, Changes]]:
-    """Take one of a node's adapters down; the bandwidth of every NPU falls by its share."""
+    """Yield the change that takes one network adapter of a node down.
+
+    The bandwidth of every NPU falls by the share of one adapter.
+    """
     if design.is_measured or not design.has_bandwidths:
         return
     collective, fabric = design.config.collective, design.config.network.fabric
@@ -192,7 +199,7 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
 
 
 def _format_links(before: float, after: float) -> str:
-    """Format bandwidths as their links are called: 400G -> 800G, or 450 -> 900 GB/s."""
+    """Format bandwidths, by the names of links if possible: 400G -> 800G, or 450 -> 900 GB/s."""
     gigabits = [bandwidth * 8 / 1e9 for bandwidth in (before, after)]
     if set(gigabits) <= set(_ETHERNET):
         return " -> ".join(f"{each:g}G" for each in gigabits)
@@ -202,7 +209,7 @@ def _format_links(before: float, after: float) -> str:
 
 
 def _next_interleave(workload: Model) -> int | None:
-    """Return the next number of virtual stages that divides the layers, or the one before."""
+    """Return the next number of virtual stages that divides the layers, or else the one before."""
     stages, layers = workload.parallel.get("pipeline"), workload.model.layers
     if not isinstance(stages, int) or stages < 2 or layers % stages:
         return None
@@ -214,7 +221,7 @@ def _next_interleave(workload: Model) -> int | None:
 
 
 def _neighbours(axis: Parameter, value: Any) -> list[Any]:
-    """Return the values next to one, smaller and larger, or before and after it in the list."""
+    """Return the values next to ``value`` in an axis' list, or a step away in its range."""
     values = axis.all_values()
     if values is not None:
         at = [i for i, each in enumerate(values) if each == value]

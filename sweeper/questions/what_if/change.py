@@ -1,4 +1,7 @@
-"""Resolve the changes of a what-if: values of keys, options of groups, or factors."""
+"""Resolve the changes of a what-if to values of keys.
+
+A change is given as the value of a key, the option of a config group, or a factor such as ``x2``.
+"""
 
 import re
 from collections.abc import Mapping
@@ -27,11 +30,12 @@ class NoChangeError(DimsweepError):
 def resolve(config: Config, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values that ``changes`` give to dotted keys of ``config``.
 
-    A value such as ``x2`` multiplies the present one, every number of it; a text at a config group
-    chooses the group's option. Places in lists are ``[1]`` or ``.1``, and bandwidths and latencies
-    of single dimensions may be set where one value stands for all. Raises :class:`DimsweepError`
-    naming an unknown key, or a key without a number to multiply; and :class:`NoChangeError` where
-    all values are present already.
+    A value such as ``x2`` multiplies the present value, or every number in it. A text at a config
+    group chooses the group's option. List entries are written ``[1]`` or ``.1``. Bandwidths and
+    latencies of single dimensions may be set even if one value is given for all dimensions.
+
+    Raises :class:`DimsweepError` for an unknown key, or for a factor of a key without a number.
+    Raises :class:`NoChangeError` if all keys have these values already.
     """
     found: dict[str, Any] = {}
     for given, wanted in changes.items():
@@ -56,7 +60,7 @@ def resolve(config: Config, changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_keys(config: Config, changes: Mapping[str, Any]) -> None:
-    """Raise :class:`DimsweepError` for a change that no design of ``config`` can have."""
+    """Raise :class:`DimsweepError` for a change that cannot apply to any design of ``config``."""
     searched = set(config.space.parameters)
     if config.space.bandwidth.is_searched:
         searched.add(BANDWIDTHS)
@@ -71,14 +75,14 @@ def check_keys(config: Config, changes: Mapping[str, Any]) -> None:
 
 
 def _with_some_bandwidth(config: Config) -> Config:
-    """Give bandwidths to a configuration whose split is searched, if it has none."""
+    """Return the configuration, with bandwidths if a searched split leaves it without."""
     if config.topology.bandwidth is not None or config.topology.shape is None:
         return config
     return config.with_values({BANDWIDTHS: "1 GB/s"})
 
 
 def _key_prefixes(changes: Mapping[str, Any]) -> set[str]:
-    """Return the keys, and the keys that they are parts of."""
+    """Return the keys of the changes, and all keys above them."""
     parts = [re.sub(_LIST_INDEX, r".\1", name).split(".") for name in changes]
     return {".".join(own[:n]) for own in parts for n in range(1, len(own) + 1)}
 
@@ -86,7 +90,10 @@ def _key_prefixes(changes: Mapping[str, Any]) -> set[str]:
 def _resolve_change(
     config: Config, name: str, wanted: Any, before: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the keys that one change sets; ``before`` has the keys of earlier changes."""
+    """Return the values of the keys that one change sets.
+
+    ``before`` has values of earlier changes.
+    """
     if isinstance(wanted, str) and "." not in name and is_group(name):
         return {name: _compose_option(name, wanted)}
     factor = _FACTOR.fullmatch(wanted.strip()) if isinstance(wanted, str) else None
@@ -106,7 +113,7 @@ def _resolve_change(
 
 
 def _dimension_values(config: Config, name: str, before: Mapping[str, Any]) -> list[Any]:
-    """Return a value for each dimension."""
+    """Return the values of a key for each dimension, from ``before`` or ``config``."""
     if config.topology.shape is None:
         raise DimsweepError(
             "the topology is given by a file", where="topology.file", code="conflict"
@@ -121,14 +128,14 @@ def _dimension_values(config: Config, name: str, before: Mapping[str, Any]) -> l
 
 @lru_cache(maxsize=64)
 def _compose_option(group: str, name: str) -> Any:
-    """Return the content of an option of a config group, on the defaults."""
+    """Return the keys that an option of a config group sets, merged over the defaults."""
     return compose([f"{group}={name}"]).config.text[group]
 
 
 def multiply(value: Any, factor: Fraction) -> Any:
-    """Multiply a number, a quantity with its unit, or all of them in mappings and lists.
+    """Multiply a number, a quantity with its unit, or all numbers in mappings and lists.
 
-    Raises :class:`DimsweepError` without a number, and for a text that is not a quantity.
+    Raises :class:`DimsweepError` if there is no number, and for a text that is not a quantity.
     """
     if factor == 1:
         raise NoChangeError("it changes nothing: a factor of 1", code="conflict")
@@ -139,7 +146,7 @@ def multiply(value: Any, factor: Fraction) -> Any:
 
 
 def _multiply(value: Any, factor: Fraction) -> Any:
-    """Multiply as :func:`multiply` does, whether or not there is a number."""
+    """Multiply as :func:`multiply` does, but return a value without numbers unchanged."""
     if isinstance(value, Mapping):
         return {name: _multiply(each, factor) for name, each in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Findings of what-ifs: the effects of single changes, as texts, tables and charts."""
+"""Texts, tables and charts on the effects of what-ifs (single changes of a design)."""
 
 import math
 import re
@@ -36,7 +36,7 @@ _TIMES = (TIME, EFFECTIVE_TIME)
 
 @dataclass(frozen=True)
 class Design:
-    """A design that is changed: what it is called, and its row."""
+    """A design to change: its name in reports, and its row of results."""
 
     name: str
     row: pd.Series
@@ -44,7 +44,7 @@ class Design:
 
 @dataclass(frozen=True)
 class WhatIf:
-    """A design with one change."""
+    """A design with one change, and the results before and after it."""
 
     name: str
     keys: Mapping[str, Any]  # the changed keys and their values
@@ -57,12 +57,12 @@ class WhatIf:
 
     @property
     def error(self) -> str:
-        """First line of the error of a change that cannot be simulated."""
+        """First line of the error of a change that cannot be simulated; "" if it was simulated."""
         return str(self.row["error"]).splitlines()[0]
 
     @property
     def need(self) -> str:
-        """The memory that the design needs, and the available memory; empty for other errors."""
+        """Text on the memory that the design needs and has, for an error of memory; else ""."""
         found = _NEED.search(self.error)
         if found is None:
             return ""
@@ -71,7 +71,7 @@ class WhatIf:
 
     @property
     def measure(self) -> Objective:
-        """Objective that measures the speed.
+        """Objective by which the speed before and after the change is compared.
 
         It is the time, with interruptions if known. It is tokens/s or samples/s for a change of the
         work of an iteration.
@@ -97,7 +97,7 @@ class WhatIf:
 
     @property
     def per_cost(self) -> float:
-        """Ratio of speed per USD after and before the change; NaN if unknown."""
+        """Ratio of speed per USD, after and before the change; NaN if unknown."""
         return self.speed / self.cost
 
     @property
@@ -117,7 +117,10 @@ class WhatIf:
         return self.of.row, self.row
 
     def _ratio(self, objective: Objective) -> float | None:
-        """Return the value after over that before; None if one of them is not known."""
+        """Return the value of an objective after the change over the value before.
+
+        None if unknown.
+        """
         values = [row.get(objective.column) for row in self._rows]
         if any(value is None or not math.isfinite(value) or not value for value in values):
             return None
@@ -125,7 +128,7 @@ class WhatIf:
 
 
 def list_changed_designs(summary: CellSummary) -> list[Design]:
-    """Return the changed designs of a cell: the answer, and the baseline if there is one."""
+    """Return the designs of a cell that are changed: the best one, and any baseline."""
     best, reference = Design("best", summary.best), summary.reference
     if summary.for_all is not None:
         best = Design("shared", summary.for_all)
@@ -135,7 +138,7 @@ def list_changed_designs(summary: CellSummary) -> list[Design]:
 
 
 def list_changes(summary: CellSummary, design: Design) -> list[WhatIf]:
-    """Return the changes of a design, the largest effect first; the failed ones last."""
+    """Return the changes of a design, the largest effect first and failed changes last."""
     if summary.changed.empty:
         return []
     rows = summary.changed[summary.changed["change_of"] == design.row["key"]]
@@ -153,7 +156,7 @@ def group_changes(summary: CellSummary) -> list[list[WhatIf]]:
 
 
 def claim(changes: Sequence[WhatIf]) -> str:
-    """Return what helps most, in a sentence."""
+    """Return a sentence on the change that helps most."""
     simulated = [each for each in changes if math.isfinite(each.speed)]
     if not simulated:
         return sentences.NONE_SIMULATES()
@@ -172,17 +175,17 @@ def claim(changes: Sequence[WhatIf]) -> str:
 
 
 def factor(value: float) -> str:
-    """Format a factor to a thousandth; a dash for NaN."""
+    """Format a factor with three decimals; a dash for NaN."""
     return "-" if math.isnan(value) else f"{value:.3f}x"
 
 
 def _is_of_work(key: str) -> bool:
-    """Return whether a key makes an iteration another piece of work."""
+    """Return whether changing a key changes the work of an iteration, such as its batch."""
     return key.startswith("workload") and default_role(key) is Role.SCENARIO
 
 
 def _effect(change: WhatIf) -> tuple[float, float]:
-    """Return the relative change of speed and of cost, in either direction."""
+    """Return the sizes of the relative changes of speed and of cost, without sign."""
     sizes = [abs(math.log(value)) if value > 0 else 0.0 for value in (change.speed, change.cost)]
     return tuple(size if size > _SAME else 0.0 for size in sizes)  # type: ignore[return-value]
 
@@ -227,7 +230,7 @@ def tabulate_cells(report: Report) -> list[Table]:
 
 
 def _columns_of_design(own: Sequence[WhatIf], *, several: bool, priced: bool) -> list[Column]:
-    """Return a design's columns; each header shows the value before the change."""
+    """Return the columns of a design's values after each change; headers show the value before."""
     before, named = own[0].of, {each.name: each for each in own}
     measure = TIME if before.row.isna().get(EFFECTIVE_TIME.column, True) else EFFECTIVE_TIME
     what = "time" if measure is TIME else "effective time"
@@ -262,7 +265,7 @@ def _why(change: WhatIf) -> str:
 
 
 def _format_value(change: WhatIf) -> str:
-    """Format the time after the change; for other work the throughput before and after."""
+    """Format the time after a change; if the work changed, the throughput before and after."""
     measure = change.measure
     if measure in _TIMES:
         return "same" if change.speed == 1 else seconds(measure.value(change.row))
@@ -280,7 +283,10 @@ _CHANGE_TITLE = "change of throughput (%)"
 
 
 def chart_changes(cells: Sequence[CellSummary]) -> tuple[str, RowChart] | None:
-    """Return the effect of each change, and a claim about it; None if nothing changes anything."""
+    """Return a sentence and a chart on the effect of each change.
+
+    None if no change has an effect.
+    """
     changed = [cell for cell in cells if group_changes(cell)]
     found = {name: group_changes(cell) for name, cell in zip(labels(changed), changed, strict=True)}
     if len(found) > 1:
@@ -292,7 +298,10 @@ def chart_changes(cells: Sequence[CellSummary]) -> tuple[str, RowChart] | None:
 
 
 def chart_designs(groups: list[list[WhatIf]]) -> tuple[str, RowChart]:
-    """Return bars for the best design, and for the baseline or else for speed per USD, if known."""
+    """Return a sentence and bars for the best design.
+
+    A second series has the baseline, or else the speed per USD, if known.
+    """
     # Changes that only fit the baseline follow changes of the best design.
     simulated = [each for own in groups for each in own if not each.failed and not each.is_idle]
     names = list(dict.fromkeys(each.name for each in simulated))[:_MOST_CHANGES]
@@ -319,7 +328,7 @@ def chart_designs(groups: list[list[WhatIf]]) -> tuple[str, RowChart]:
 
 
 def _chart_cells(of: dict[str, list[WhatIf]]) -> tuple[str, RowChart] | None:
-    """Return a mark for each cell."""
+    """Return a sentence and a chart with a mark for each cell; None without effects."""
     own = [each for changes in of.values() for each in changes if not each.failed]
     sizes: dict[str, float] = {}
     for each in own:

@@ -1,4 +1,4 @@
-"""Simulate what-ifs: single changes of the best designs, after the search is over."""
+"""Simulate what-ifs, single changes of the best designs, after the search has ended."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _MAX_SCENARIOS = 8  # scenarios whose best designs are changed if the study name
 
 @dataclass(frozen=True)
 class Reference:
-    """A design to change: a row's trial and its key."""
+    """A design to change: its trial, and the key of its row of results."""
 
     plan: CellPlan
     trial: Trial
@@ -45,10 +45,10 @@ class Reference:
         yield from DesignToChange(self.config, self.plan.space).changes()
 
     def trials(self) -> Iterator[Trial]:
-        """Yield a trial for each change that the study names, or the catalogue's new designs.
+        """Yield a trial for each change that the study names, or for the catalogue's changes.
 
-        A named change is tried even if it changes nothing; of the catalogue's changes only the
-        first that leads to a design is tried.
+        A named change is tried even if it changes nothing. Of the catalogue's changes that lead to
+        equal designs, only the first is tried.
         """
         first = self.plan.budget + sum(top for _, top in self.plan.config.recheck.rungs)
         config, seen = self.config, set[Setting]()
@@ -74,7 +74,7 @@ class Reference:
 
 
 class WhatIfSearch:
-    """All changes of some designs in one round, without those that the ledger has."""
+    """A search of one round: all changes of some designs that the ledger has no results of."""
 
     def __init__(self, references: Sequence[Reference], driver: SweepDriver) -> None:
         self._work = self._changes(references, driver)
@@ -101,7 +101,7 @@ class WhatIfSearch:
 
 
 class WhatIfQuestion(Question):
-    """The question of the effect of each change on the best designs and on the baseline."""
+    """The question of the effect of single changes of the best designs and of the baseline."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class WhatIfQuestion(Question):
 
 
 def check_changes(config: Config, cells: Sequence[CellPlan]) -> None:
-    """Raise :class:`DimsweepError` for a change that no cell's design can have."""
+    """Raise :class:`DimsweepError` for a change that no design of the ``cells`` can have."""
     if isinstance(config.what_if, str) or not config.what_if:
         return
     for name, changes in config.what_if.items():
