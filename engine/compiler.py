@@ -1,10 +1,9 @@
-"""Compilation of functions, and the location of compiled code.
+"""Compilation of functions with Numba, and the folder on disk that caches compiled code.
 
 Numba discards a function's compiled code when its file changes, although a kernel uses functions
-from many files and most changes of a file are comments.  So each function's code is kept in a
-folder named by a digest of the function and all that it calls (:mod:`engine.fingerprint`): it is
-compiled again only when the digest changes, wherever the project is stored.
-
+from many files and most changes of a file are comments.  Here each function's code is cached in a
+folder named by a digest of the function and all that it calls (:mod:`engine.fingerprint`).  The
+function is compiled again only when the digest changes, wherever the project is stored.
 """
 
 import glob
@@ -36,14 +35,15 @@ _EXTENSIONS = ("dimsweep.engine.kernels.core.compiling",)
 
 
 class Compiler:
-    """Compiles functions, all with the same options.
+    """A set of Numba options, with three ways to compile a function under them.
 
-    ``compiled`` is for what Python calls, and is kept on disk with all that it calls.  ``kernel``
-    is for what only compiled code calls and what allocates nothing: it does without a wrapper for
-    Python (which takes as long to compile as the function; a call from Python crashes) and without
-    Numba's reference counting, which would cost more than the simulation.
-    ``inlined`` is a small kernel that runs several times an event: a large one makes LLVM slow.
-    ``checks_divisors``: division by zero raises, as in Python, which takes time.
+    ``compiled`` is for functions that Python calls; their code is cached on disk with the code of
+    all functions that they call.  ``kernel`` is for functions that only compiled code calls and
+    that allocate nothing: it omits the wrapper for Python (which takes as long to compile as the
+    function; a call from Python crashes) and Numba's reference counting, which would cost more than
+    the simulation.  ``inlined`` is for small kernels that run several times per event; inlining a
+    large function makes LLVM slow.  ``checks_divisors``: division by zero raises, as in Python,
+    which takes time.
     """
 
     def __init__(self, *, checks_divisors: bool = True) -> None:
@@ -70,7 +70,7 @@ compiled, kernel, inlined = _plain.compiled, _plain.kernel, _plain.inlined
 
 
 class _Folder(_CacheLocator):  # type: ignore[misc]
-    """The folder of a function's code, as Numba asks for it."""
+    """Numba's cache locator for one function: names the folder that holds its compiled code."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._folder = _folder_of(fingerprint(function))
@@ -94,10 +94,10 @@ class _Implementation(CompileResultCacheImpl):  # type: ignore[misc]
 
 
 class _Files:
-    """A function's code, in separate files for each version of Numba, CPU and types of arguments.
+    """A function's compiled code on disk, one file per Numba version, CPU and argument types.
 
-    A single index, as Numba's, loses entries if two processes write, and an older Numba in the same
-    home replaces it with its own code alone.
+    Numba's own cache has one index file per function.  That index loses entries if two processes
+    write to it, and an older version of Numba overwrites it with its own entries.
     """
 
     def __init__(self, folder: str, base: str) -> None:
@@ -136,16 +136,17 @@ class _FolderCache(FunctionCache):  # type: ignore[misc]
         self._cache_file = _Files(self._cache_path, self._impl.filename_base)
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
-        """Return Numba's key without the closure, which is part of the folder's digest.
+        """Return Numba's cache key of a signature, without the function's closure variables.
 
-        Numba writes compiled functions in closures differently in each process.
+        The folder's digest covers the closure already.  Numba serialises compiled functions in a
+        closure differently in each process, so a key with them would never match.
         """
         if self._py_func.__closure__ is not None:
             return sig, codegen.magic_tuple()
         return super()._index_key(sig, codegen)
 
     def holds(self, arguments: tuple[Any, ...], codegen: Any) -> bool:
-        """Return whether code exists for this CPU, and for these arguments if there are any."""
+        """Return whether code for this CPU is on disk: for these arguments, or for any if empty."""
         if arguments:
             return self._cache_file.holds(self._index_key(tuple(map(typeof, arguments)), codegen))
         machine = codegen.magic_tuple()
@@ -153,10 +154,10 @@ class _FolderCache(FunctionCache):  # type: ignore[misc]
 
 
 class _Kept(_Cache):  # type: ignore[misc]
-    """The code of a function on disk.
+    """The cache on disk of one function's compiled code, opened at the function's first call.
 
-    It is looked up at the first call, because names that the function uses may be defined until
-    then.
+    It cannot be opened earlier, because the global names that the function uses may be defined
+    later.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -198,10 +199,11 @@ class _Kept(_Cache):  # type: ignore[misc]
 
 @cache
 def cache_folder() -> Path:
-    """Return ``$NUMBA_CACHE_DIR``, or a cache folder of the user, or a temporary one.
+    """Return the folder for compiled code: the first writable one of three candidates.
 
-    The first writable folder is used.  Its content is executed, so a temporary folder that another
-    user created or may write to is refused: this process then keeps its code in a new one.
+    The candidates are ``$NUMBA_CACHE_DIR`` or the user's cache folder, a per-user temporary folder,
+    and a new temporary folder for this process.  The content is executed, so a per-user temporary
+    folder that another user created or may write to is skipped.
     """
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     temporary = Path(tempfile.gettempdir()) / f"dimsweep-{os.getuid()}"
@@ -216,7 +218,7 @@ def cache_folder() -> Path:
 
 
 def _is_our_own(folder: Path) -> bool:
-    """Return whether nobody else made the folder or may write to it."""
+    """Return whether this user created ``folder`` and no other user may write to it."""
     found = folder.lstat()
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
 
@@ -226,10 +228,10 @@ def _folder_of(digest: str) -> Path:
 
 
 def is_cached(function: Callable[..., Any], *arguments: Any) -> bool:
-    """Return whether ``function`` needs no compiling for arguments of these types.
+    """Return whether a call of ``function`` with these ``arguments`` compiles nothing.
 
-    Without arguments, for any types. Its code for this machine's CPU is on disk, or Numba is
-    switched off.
+    This is so if code for this machine's CPU and the arguments' types is on disk, or if Numba is
+    switched off.  Without arguments, code for any argument types counts.
     """
     if config.DISABLE_JIT:
         return True

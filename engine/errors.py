@@ -1,4 +1,4 @@
-"""The errors that a user of dimsweep reads, and what all rooms use to raise them."""
+"""The errors that a user of dimsweep reads, and helpers that all packages use to raise them."""
 
 import difflib
 import traceback
@@ -28,7 +28,7 @@ Code = Literal[
 
 
 class DimsweepError(Exception):
-    """A fault that the user can mend.
+    """An error that the user can correct, such as an invalid setting or an unreadable file.
 
     Parameters
     ----------
@@ -39,9 +39,9 @@ class DimsweepError(Exception):
         that knows more adds to it (see :meth:`with_prefix` and :meth:`in_place`), so deep code
         need not know which file its input came from.
     hint
-        What would be right, or what to do next.
+        The valid values, or what to do next.
     code
-        The kind of fault.
+        The kind of error, as a short identifier such as ``unknown-name``.
     """
 
     code: Code = "invalid"
@@ -132,9 +132,9 @@ def naming_place(place: object) -> Iterator[None]:
 
 @contextmanager
 def accessing(file: object, failure: str, *others: type[Exception]) -> Iterator[None]:
-    """Turn system errors, and ``others``, into a :class:`DimsweepError` that names ``file``.
+    """Turn system errors, and errors of the types ``others``, into a :class:`DimsweepError`.
 
-    ``failure`` says which attempt failed, such as "it cannot be read".
+    The error names ``file``.  ``failure`` says which attempt failed, such as "it cannot be read".
     """
     raised: tuple[type[Exception], ...] = OSError, *others
     try:
@@ -147,9 +147,10 @@ def accessing(file: object, failure: str, *others: type[Exception]) -> Iterator[
 
 @contextmanager
 def needing(package: str, otherwise: DimsweepError) -> Iterator[None]:
-    """Raise ``otherwise`` if the optional ``package`` is missing when it is imported here.
+    """Raise the error ``otherwise`` if the optional ``package`` is not installed.
 
-    A package that is installed but broken raises its own error: to install it again need not help.
+    It applies to imports while the context is open.  A package that is installed but broken raises
+    its own import error, because installing it again need not help.
     """
     try:
         yield
@@ -160,7 +161,7 @@ def needing(package: str, otherwise: DimsweepError) -> Iterator[None]:
 
 
 def describe_defect(error: BaseException) -> str:
-    """Return one line about an unexpected exception: type, text, and our innermost line."""
+    """Return one line about an unexpected exception: type, text, and innermost line of dimsweep."""
     frames = [
         (frame.f_globals.get("__name__", "?"), line)
         for frame, line in traceback.walk_tb(error.__traceback__)

@@ -1,9 +1,9 @@
-"""A digest of a compiled function: its code, and the code of all that it calls.
+"""A digest of a compiled function: a hash of its code and of the code of all functions it calls.
 
-A function consists of its bytecode, its constants, and the global names that it uses, each of which
-is a function or a value.  Comments, docstrings, lines and paths do not count.  The modules of
-functions and named tuples count, because stored code refers to them by name.
-
+:mod:`engine.compiler` names cache folders by it.  The digest covers a function's bytecode, its
+constants, and the functions and values that it uses by global name.  Comments, docstrings, lines
+and paths do not count.  The module names of functions and named tuples count, because stored code
+refers to them by name.
 """
 
 import ast
@@ -26,7 +26,7 @@ _OURS = __name__.partition(".")[0]
 
 
 def fingerprint(function: Callable[..., Any]) -> str:
-    """Return a digest of all that ``function`` is made of.
+    """Return a digest of the code of ``function`` and of every function and value that it uses.
 
     Raises :class:`TypeError` for a global whose meaning to compiled code is unknown: different
     values of it could not be distinguished.
@@ -69,7 +69,7 @@ def fingerprint_of_modules(names: tuple[str, ...]) -> str:
 
 
 def _is_text(node: ast.stmt) -> bool:
-    """Return whether a statement is a docstring."""
+    """Return whether a statement is a bare string, such as a docstring."""
     return (
         isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)
@@ -78,7 +78,7 @@ def _is_text(node: ast.stmt) -> bool:
 
 
 def _parts(function: Any) -> tuple[Any, list[tuple[str, Any]]]:
-    """Return the own properties of a function, and the values that it uses, by name."""
+    """Return a function's module and bytecode, and the (name, value) pairs that it uses."""
     if isinstance(function, Dispatcher):
         return sorted(function.targetoptions.items()), [("compiled", function.py_func)]
     if isinstance(function, _Intrinsic):
@@ -92,7 +92,7 @@ def _parts(function: Any) -> tuple[Any, list[tuple[str, Any]]]:
 
 
 def _named_tuples(it: Any) -> list[Any]:
-    """Return the named tuples among a function's parameters or a tuple's fields."""
+    """Return the named-tuple types, nested, of a function's parameters or a tuple's fields."""
     if isinstance(it, Dispatcher):
         it = it.py_func
     kinds = [kind for kind in get_type_hints(it).values() if hasattr(kind, "_fields")]
@@ -100,7 +100,7 @@ def _named_tuples(it: Any) -> list[Any]:
 
 
 def _code(code: CodeType, docstring: str | None = None) -> Any:
-    """Return the bytecode and the constants, including those of inner functions."""
+    """Return the bytecode, names and constants of ``code``, including inner functions."""
     constants = []
     for each in code.co_consts:
         if isinstance(each, CodeType):
@@ -114,7 +114,7 @@ def _code(code: CodeType, docstring: str | None = None) -> Any:
 
 
 def _globals(code: CodeType, known: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the global names that the code may use, and attributes of our modules."""
+    """Yield (name, value) of the globals that ``code`` may use, and attributes of our modules."""
     for name in code.co_names:
         if name not in known:
             continue
@@ -128,7 +128,7 @@ def _globals(code: CodeType, known: dict[str, Any]) -> Iterator[tuple[str, Any]]
 
 
 def _value(it: Any) -> Any:
-    """Return a value, other than a function, as compiled code sees it."""
+    """Return a value, other than a function, reduced to plain data that its digest depends on."""
     if isinstance(it, enum.Enum):
         return type(it).__name__, it.value
     if isinstance(it, list):

@@ -1,4 +1,4 @@
-"""Encodings that kernels and people share: numbers or words with a lower-case name."""
+"""Enumerations that kernels use as numbers and users write as lower-case names."""
 
 from enum import IntEnum, StrEnum
 from typing import Any
@@ -7,7 +7,7 @@ from dimsweep.engine.registry import Registry
 
 
 class NamedInt(IntEnum):
-    """A member is a number to Numba and in record arrays, and its lower-case name in text.
+    """Base class of enumerations: a member is an integer to Numba and a lower-case name in text.
 
     ``Kind("all_reduce")``, ``Kind(0)`` and ``Kind.ALL_REDUCE`` are the same member.
     """
@@ -40,7 +40,7 @@ _others: dict[str, "DimensionOrder"] = {}  # by the names of orders of plug-ins
 
 
 class DimensionOrder(NamedInt):
-    """The order in which a chunk visits the dimensions.
+    """The rule by which a collective chooses the order in which each chunk visits the dimensions.
 
     Plug-ins add further orders to :data:`ORDERS`; each is used by its name.
     """
@@ -66,7 +66,7 @@ class DimensionOrder(NamedInt):
 
     @classmethod
     def restore(cls, order: "DimensionOrder") -> None:
-        """Let the name of ``order`` refer to its number again."""
+        """Make the name of ``order`` refer to its number again, after another order replaced it."""
         _others[str(order)] = order
 
     def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:

@@ -81,10 +81,10 @@ _PREFIXES = "kmunpMGTPE"
 
 
 def suggest_quantities(text: str, base: str, is_quantity: Callable[[str], bool]) -> list[str]:
-    """Return the quantities in ``base`` that ``text`` may mean, most likely first.
+    """Return the quantities with unit ``base`` that ``text`` may mean, most likely first.
 
-    They are in valid spelling; ``is_quantity`` tests a candidate.  Returns an empty list if no
-    quantity is similar.
+    Each is a string in valid spelling, such as ``200 GB/s``; ``is_quantity`` tests a candidate.
+    Returns an empty list if no quantity is similar.
     """
     if len(text) > _LONGEST:
         return []
@@ -103,7 +103,10 @@ def suggest_quantities(text: str, base: str, is_quantity: Callable[[str], bool])
 
 
 def suggest_for_number(number: float, base: str, bare: Sequence[str] = ()) -> list[str]:
-    """Return the quantities that a bare number may mean, in the units ``bare`` if there are any."""
+    """Return the quantities that ``number``, written without a unit, may mean.
+
+    The suggested units are ``bare`` if given, else common multiples of ``base``.
+    """
     if not 0 < number < float("inf"):
         return []
     units = [base] if number >= _LARGE and base != "USD" else bare or _BARE.get(base, [base])
@@ -111,7 +114,7 @@ def suggest_for_number(number: float, base: str, bare: Sequence[str] = ()) -> li
 
 
 def _numbers(text: str) -> list[str]:
-    """Return a number in our spelling, or two if a comma may be a decimal point."""
+    """Return ``text`` as a valid number, or two readings if a comma may be a decimal point."""
     dotted = [text.replace(",", ".")] if text.count(",") == 1 and "." not in text else []
     if _THOUSANDS.fullmatch(text):
         return [re.sub(r"[,_ ]", "", text), *dotted]
@@ -119,7 +122,7 @@ def _numbers(text: str) -> list[str]:
 
 
 def _units(unit: str, base: str) -> Iterator[Sequence[str]]:
-    """Yield the units that may be meant, smallest changes first."""
+    """Yield lists of units that a misspelt ``unit`` may mean, smallest changes first."""
     for words in _WORDS:
         unit = re.sub(*words, unit, flags=re.IGNORECASE)
     unit = re.sub(r"\s+", "", unit)
@@ -136,7 +139,7 @@ def _units(unit: str, base: str) -> Iterator[Sequence[str]]:
 
 
 def _respelled(unit: str) -> Iterator[list[str]]:
-    """Yield the unit with other cases of its letters: ``gb/s`` is GB/s or Gb/s, ``kw`` is kW."""
+    """Yield ``unit`` in other upper and lower case: GB/s and Gb/s for ``gb/s``, kW for ``kw``."""
     lower = unit.casefold()
     head, rest = lower[:1], lower[1:]
     heads = [p for p in _PREFIXES if p.casefold() == head] or [head]

@@ -1,4 +1,4 @@
-"""Registries of things that are chosen by name: blocks, algorithms, memories, transports, ..."""
+"""Registries: maps from names to blocks, algorithms, memories, transports and other plug-ins."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,10 +13,10 @@ _notes: list[list[Entry]] = []
 
 
 class Registry(dict[str, _T]):
-    """Things by name: ``REGISTRY[name] = thing`` registers one; ``what`` is their noun in messages.
+    """A map from names to plug-ins of one kind: ``REGISTRY[name] = thing`` registers one.
 
-    Registering a different thing under a used name raises :class:`DimsweepError`.  ``changed`` is
-    called after each change.
+    ``what`` is the noun for the entries in messages.  ``changed`` is called after each change.
+    Registering a different thing under a used name raises :class:`DimsweepError`.
     """
 
     def __init__(self, what: str, entries: Mapping[str, _T] | None = None) -> None:

@@ -37,7 +37,7 @@ _MEANING = re.compile(r"    #: ?(.*)")
 
 @dataclass(frozen=True)
 class Bounds:
-    """The bounds of finite numbers; ``hint`` is the advice for a number outside.
+    """The valid range of a finite number; ``hint`` is the advice for a number outside the range.
 
     ``at_least`` and ``at_most`` belong to the range, ``above`` and ``below`` do not.
     """
@@ -52,7 +52,7 @@ class Bounds:
         return self.at_least <= value <= self.at_most and self.above < value < self.below
 
     def words(self, unit: Unit | None = None, *, whole: bool = False) -> str:
-        """Return the bounds in words; numbers in ``unit``, of ``whole`` picoseconds if they are."""
+        """Return the range in words, in ``unit``; ``whole``: its times are in picoseconds."""
         least, most, above, below = (
             _in_unit(each, unit, whole=whole)
             for each in (self.at_least, self.at_most, self.above, self.below)
@@ -67,7 +67,7 @@ class Bounds:
         return " and ".join(found) or "finite"
 
     def check(self, value: float, where: str = "", unit: Unit | None = None) -> None:
-        """Raise :class:`DimsweepError` for a number outside."""
+        """Raise :class:`DimsweepError` naming ``where`` if ``value`` is outside the range."""
         if value in self:
             return
         whole = isinstance(value, int)
@@ -80,7 +80,7 @@ class Bounds:
 
 
 def _in_unit(value: float, unit: Unit | None, *, whole: bool) -> str:
-    """Format a number with its unit."""
+    """Format a number with its unit; ``whole``: a time is in picoseconds instead of seconds."""
     if unit is None or not math.isfinite(value):
         return f"{value:.15g}"
     if unit is TIME and whole:
@@ -98,7 +98,7 @@ Positive = Annotated[float, Bounds(above=0)]
 
 
 class Setting(NamedTuple):
-    """A field of a dataclass.
+    """One field of a settings dataclass, as users may set it.
 
     ``type`` excludes ``Annotated`` and None, ``optional`` says whether None is valid, and
     ``default`` is ``MISSING`` if the field must be given.
@@ -157,7 +157,7 @@ def list_meanings(record: type) -> Mapping[str, str]:
 
 
 def _source(cls: type) -> list[str]:
-    """Return the lines of a class without its indentation; none if its source is unavailable."""
+    """Return the source lines of a class, not indented; empty if the source is unavailable."""
     try:
         return inspect.cleandoc("\n" + inspect.getsource(cls)).splitlines()
     except (OSError, TypeError):
@@ -165,11 +165,11 @@ def _source(cls: type) -> list[str]:
 
 
 def check_settings(record: Any) -> None:
-    """Convert the words and whole numbers of a frozen dataclass, and check its numbers' bounds.
+    """Convert the values of a frozen dataclass to their declared types, and check their bounds.
 
     Fields that are typed as an enumeration or as integers become members and integers:
-    ``order="themis"`` is the member.  Raises :class:`DimsweepError` that names the field for a
-    word that is no member, with the nearest one, for a number that is not whole, and for a number
+    ``order="themis"`` becomes the member.  Raises :class:`DimsweepError` that names the field for
+    an unknown member (with the nearest valid one), for a number that is not whole, and for a number
     out of its bounds.
     """
     for name, kind, optional, bounds, unit in _checked(type(record)):  # type: ignore[arg-type]
@@ -191,7 +191,7 @@ def check_settings(record: Any) -> None:
 def _checked(
     record: type,
 ) -> tuple[tuple[str, type | None, bool, Bounds | None, Unit | None], ...]:
-    """Return the fields that are converted or have bounds."""
+    """Return name, target type, optional, bounds and unit of each field that needs a check."""
     found = []
     for name, kind, optional, unit, bounds, _ in list_settings(record):
         is_converted = isinstance(kind, type) and kind is not bool and issubclass(kind, (Enum, int))

@@ -53,7 +53,10 @@ pico- = 1e-12 = p-
 
 @dataclass(frozen=True)
 class Unit:
-    """A kind of quantity: its name, the unit it is stored in, and examples for error messages."""
+    """A kind of quantity: its name, its base unit, and examples for error messages.
+
+    Values of the kind are stored as numbers of the base unit.
+    """
 
     kind: str
     base: str
@@ -80,7 +83,7 @@ _BARE = {LONG_TIME: ("s", "min", "hour", "day")}  # what a bare number may be of
 
 
 class Written:
-    """A number with the text that it was written as."""
+    """Mixin for a number that remembers, as ``text``, how the user wrote it."""
 
     text: str
 
@@ -95,15 +98,15 @@ class Written:
 
 
 class Quantity(Written, float):
-    """A quantity in its base unit (bytes, bytes/s, Hz, USD ...)."""
+    """A number in the base unit of its kind (B, B/s, Hz, USD ...), with the user's text."""
 
 
 class Duration(Written, int):
-    """A time in whole picoseconds."""
+    """A time in whole picoseconds, with the user's text."""
 
 
 class Bits(Written, int):
-    """A rate in whole bits a second."""
+    """A rate in whole bits per second, with the user's text."""
 
 
 @lru_cache(maxsize=1)
@@ -116,7 +119,7 @@ def _registry() -> Any:
 
 
 def parse(value: object, unit: Unit, *, zero: bool = False) -> float:
-    """Return ``value`` in ``unit.base``.
+    """Return the quantity ``value`` as a number of ``unit.base``.
 
     Parameters
     ----------
@@ -273,23 +276,23 @@ def format_quantity(value: float, unit: Unit, digits: int | None = None) -> str:
 
 
 def has_scale(unit: Unit) -> bool:
-    """Return whether quantities of a kind are written in a unit that fits their size."""
+    """Return whether quantities of this kind are printed in decimal multiples of the base unit."""
     return unit in _SCALES
 
 
 def scale(value: float, unit: Unit) -> tuple[float, str]:
-    """Return the factor from ``unit.base`` to the unit that suits ``value``, and its name."""
+    """Return the factor from ``unit.base`` to the multiple that suits ``value``, and its name."""
     power, name = _scale(value, unit)
     return 10.0**-power, name
 
 
 def list_unit_names(unit: Unit) -> tuple[str, ...]:
-    """Return the names of the units in which quantities of a kind are written."""
+    """Return the names of the decimal multiples in which quantities of this kind are printed."""
     return tuple(_SCALES[unit].values())
 
 
 def unit_size(name: str, unit: Unit) -> float:
-    """Return the size of the unit ``name``, one of :func:`list_unit_names`, in ``unit.base``."""
+    """Return the size in ``unit.base`` of the multiple ``name`` (see :func:`list_unit_names`)."""
     return next(10.0**power for power, each in _SCALES[unit].items() if each == name)
 
 

@@ -1,4 +1,7 @@
-"""Bills of clusters: of a product of dimensions or of a graph, by whole parts or by bandwidth."""
+"""Bills of whole clusters, priced by discrete parts or by bandwidth.
+
+The network is a product of dimensions or a graph.
+"""
 
 import math
 from collections import defaultdict
@@ -35,7 +38,7 @@ _OF_NO_TIER = (
 
 
 class OtherPart(NamedTuple):
-    """NPUs of a network, by their numbers, that are bought as a different ``part``."""
+    """The NPUs, by number, that are bought as another ``part`` than the cluster's NPU."""
 
     part: Part
     at: tuple[int, ...]
@@ -47,12 +50,12 @@ def product_bill(
     prices: PriceList,
     others: Sequence[OtherPart] = (),
 ) -> Bill:
-    """Return the bill of a product of dimensions, in whole parts.
+    """Return the bill of a topology (a product of dimensions), in whole parts.
 
     Raises
     ------
     DimsweepError
-        For fabrics that do not suit its dimensions.
+        For fabrics that do not suit the dimensions.
     """
     n = topology.n_npus - sum(len(other.at) for other in others)
     needs, missing = Needs({Need(PartKind.NPU): n}), list[str]()
@@ -73,7 +76,7 @@ def product_bill(
 
 
 def add_npus(bill: Bill, npus: Iterable[tuple[Part, int]]) -> Bill:
-    """Return a bill with one more line for each pair of a part and its number of NPUs."""
+    """Return ``bill`` with one more entry for each (part, number of NPUs) in ``npus``."""
     items, missing, unpowered = list[Item](), list[str](), list[str]()
     for part, n in npus:
         count = -(-n // part.ports)
@@ -124,9 +127,9 @@ def network_bill(
 
 @dataclass(frozen=True)
 class WholePrices(Prices):
-    """Prices of a product of dimensions in whole parts: costs rise in steps with bandwidth.
+    """The cost of a topology in whole parts, as a function of its bandwidths.
 
-    With ``watts``, the amounts are the power of the parts instead.
+    The cost rises in steps with bandwidth.  With ``watts``, amounts are power (W) instead of USD.
     """
 
     topology: Topology = field(kw_only=True)
@@ -139,7 +142,7 @@ class WholePrices(Prices):
     )
 
     def cost(self, bandwidth: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the USD (or W) for bandwidths of shape (..., D) in bytes/s.
+        """Return the USD (or W) of the network for bandwidths of shape (..., D) in bytes/s.
 
         Raises :class:`InfeasibleError` for a bandwidth that no parts of the list provide.
         """
@@ -160,7 +163,7 @@ class WholePrices(Prices):
         return False
 
     def bill(self, bandwidth: Sequence[float]) -> Bill:
-        """Return the bill for bandwidths (D,)."""
+        """Return the bill of the network with these bandwidths (bytes/s, one per dimension)."""
         pairs = zip(self.topology.dims, bandwidth, strict=True)
         dims = tuple(replace(dim, bandwidth=float(b)) for dim, b in pairs)
         return product_bill(Topology(dims), self.fabrics, self.parts, self.others)
@@ -237,7 +240,7 @@ def linear_bill(
 def _amounts_of_product(
     topology: Topology, fabrics: Sequence[Fabric]
 ) -> dict[tuple[str, str], float]:
-    """Return amounts by tier and part, in bytes/s or in units of the part."""
+    """Return the amount of each (tier, part): bytes/s for links and the like, else a count."""
     n, amounts = topology.n_npus, defaultdict[tuple[str, str], float](float)
     for dim, fabric in fit_fabrics(topology, fabrics):
         if dim.size == 1:
@@ -297,7 +300,7 @@ def _amounts_of_graph(
 
 
 def _tier(link: Link, topology: Topology) -> str | None:
-    """Return the tier of a link: that of its dimension, or of all dimensions."""
+    """Return the price tier of a link's dimension, or of all dimensions if equal, or None."""
     if 0 <= link.dim < len(topology.dims):
         return topology.dims[link.dim].tier
     tiers = {dim.tier for dim in topology.dims}

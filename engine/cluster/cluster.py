@@ -1,4 +1,4 @@
-"""A cluster: network, NPU, and how the collective library uses the network."""
+"""A cluster: its network, its NPUs, and the settings of its collective library."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -57,7 +57,10 @@ class RailShares:
                     raise DimsweepError(problem, where=where, code="out-of-range")
 
     def find(self, kind: CollectiveKind, nodes: int) -> float:
-        """Return the share of a collective on a number of nodes."""
+        """Return the fraction of a rail's bandwidth that collective ``kind`` reaches.
+
+        ``nodes`` is the number of nodes of its group.
+        """
         reduces = kind is CollectiveKind.ALL_REDUCE
         at, shares = np.array(self.all_reduce if reduces else self.all_gather).T
         if nodes > at[-1] and not reduces and len(at) > 1:
@@ -158,7 +161,7 @@ class CollectiveModel:
             self._check_library()
 
     def _check_library(self) -> None:
-        """Raise :class:`DimsweepError` for settings that the library or timings determine."""
+        """Raise :class:`DimsweepError` for settings that a library or timings already determine."""
         source = "NCCL" if self.library is not None else "the measured collectives"
         for key in ("algorithms", "all_to_all"):
             if any(name != "auto" for name in getattr(self, key)):
@@ -183,9 +186,10 @@ class Npus(NamedTuple):
     of: NDArray[np.int64] | None
 
     def peak(self, flops: float, narrow: Mapping[str, float]) -> float | None:
-        """Return the mean peak FLOP/s of NPUs for ``flops``; None unless all state their peaks.
+        """Return the mean peak FLOP/s over all NPUs; None unless all NPUs state a peak.
 
-        ``narrow`` FLOPs are in narrower precisions.
+        ``flops`` is the number of FLOPs to compute, and ``narrow`` the number of them in each
+        narrower precision.
         """
         peaks = [npu.peak(flops, narrow) for npu in self.kinds]
         known = [peak for peak in peaks if peak is not None]
@@ -211,11 +215,11 @@ class Cluster:
 
     @property
     def npus(self) -> Npus:
-        """NPUs by rank; different or slower NPUs have a separate kind.
+        """NPUs by rank; NPUs that differ from ``npu``, or are slower, form separate kinds.
 
-        Raises :class:`DimsweepError` for a graph of another number of NPUs than the topology, for a
-        number that no NPU has or two kinds have, and for kinds that reduce at different rates, of
-        which collectives know one.
+        Raises :class:`DimsweepError` for a graph whose number of NPUs differs from the topology's,
+        for an NPU number that does not exist or belongs to two kinds, and for kinds that reduce at
+        different rates, because collectives assume one rate.
         """
         model = self.network
         n_npus = self.topology.n_npus if model.graph is None else model.graph.n_npus
@@ -239,7 +243,10 @@ class Cluster:
 
     @property
     def slowest_speed(self) -> float:
-        """Speed of the slowest NPU relative to ``npu``; raises as ``npus`` does."""
+        """Speed of the slowest NPU as a fraction of the speed of ``npu``.
+
+        Raises as :attr:`npus` does.
+        """
         return min(npu.speed for npu in self.npus.kinds) / self.npu.speed
 
     def _check_others(self, npu: Npu, numbers: tuple[int, ...], taken: NDArray[np.int64]) -> None:
@@ -263,7 +270,7 @@ class Cluster:
 
     @property
     def symmetric_dims(self) -> tuple[bool, ...]:
-        """Interchangeability of the NPUs of each dimension, as booleans."""
+        """For each dimension, True if its NPUs are interchangeable."""
         network = self.network
         plain = network.graph is None and network.interconnect is None and self.npus.of is None
         free = plain and not any(fabric != Auto() for fabric in network.fabrics)

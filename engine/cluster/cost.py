@@ -24,7 +24,7 @@ from dimsweep.engine.units import MONEY, PRICE_PER_BANDWIDTH
 
 @dataclass(frozen=True)
 class TierPrice:
-    """Prices of one tier's parts."""
+    """Prices of the parts of one tier: links, switches and NICs per GB/s, ports and blocks each."""
 
     #: Price of a link per bandwidth; null: links are not sold.
     link: Annotated[float, PRICE_PER_BANDWIDTH] | None = None
@@ -40,7 +40,11 @@ class TierPrice:
 
 @dataclass(frozen=True)
 class Prices:
-    """Prices of a network: ``per_bandwidth`` (D,), USD per byte/s in all, and ``fixed``, USD."""
+    """The cost of a network as a linear function of the dimensions' bandwidths.
+
+    ``per_bandwidth``, shape (D,), is USD for one byte/s more per NPU, summed over all NPUs;
+    ``fixed`` is the USD that does not depend on bandwidth.
+    """
 
     per_bandwidth: tuple[float, ...]
     fixed: float = 0.0
@@ -48,7 +52,7 @@ class Prices:
     energy: float = 0.0
 
     def cost(self, bandwidth: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the USD for bandwidths of shape (..., D) in bytes/s."""
+        """Return the USD of the network for bandwidths of shape (..., D) in bytes/s."""
         # Summed dimension by dimension: a matrix product rounds by the size of the batch.
         total = np.full(bandwidth.shape[:-1], self.fixed)
         for d, price in enumerate(self.per_bandwidth):
@@ -67,7 +71,7 @@ def network_prices(
     npu_price: float = 0.0,
     fabrics: Sequence[Fabric] = (),
 ) -> Prices | None:
-    """Return the prices of ``topology`` under a tier table; None if a dimension has none."""
+    """Return the prices of ``topology`` by tier; None if a dimension's tier has no price."""
     n, per_npu, fixed = topology.n_npus, [], topology.n_npus * npu_price
     for dim, fabric in fit_fabrics(topology, fabrics):
         if dim.size == 1:

@@ -1,14 +1,14 @@
-"""Times of single kernels on a GPU, interpolated from published measurements.
+"""Times of single GPU kernels, interpolated from published measurements.
 
-``kernel_times.npz`` beside this file holds, for each GPU and precision, the logarithm of the
+``kernel_times.npz`` next to this file holds, for each GPU and precision, the logarithm of the
 measured time of a matrix product on a grid of (m, n, k), and of causal attention on a grid of
-(sequences times heads, length of a sequence).  Between the points of a grid the logarithm of the
-time is linear in the logarithms of the coordinates; beyond the largest coordinate a kernel keeps
-the rate that it has there, and below the smallest one the time.
+(sequences times heads, length of a sequence).  Between grid points the logarithm of the time is
+linear in the logarithms of the coordinates.  Beyond the largest coordinate the rate stays constant,
+and below the smallest one the time.
 
 The measurements are those that AIConfigurator collected (github.com/ai-dynamo/aiconfigurator,
 Apache-2.0, commit 095f58a: kernels of vLLM 0.14 and 0.19).  ``python -m benchmarks kernel_times``
-thins them, and prints how well the shapes that it leaves out are predicted.
+thins them, and prints the prediction errors for the shapes that it leaves out.
 """
 
 import math
@@ -32,7 +32,7 @@ _NANOSECONDS = 1e9
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Times on a regular grid: ``axes`` of rising coordinates, ``logarithms`` of ns there.
+    """Measured times on a regular grid: ``axes`` of rising coordinates, ``logarithms`` of ns.
 
     ``powers``: the work of a kernel grows with this power of each coordinate.
     """
@@ -46,7 +46,7 @@ class Grid:
         return tuple(tuple(map(math.log, axis)) for axis in self.axes)
 
     def picoseconds(self, shape: Sequence[float]) -> float:
-        """Return the time at ``shape``, one coordinate for each axis, each at least 1."""
+        """Return the interpolated time (ps) at ``shape``, one coordinate (at least 1) per axis."""
         beyond, corner = 1.0, self.logarithms
         for axis, logarithms, power, wanted in zip(
             self.axes, self._logarithmic_axes, self.powers, shape, strict=True
@@ -62,7 +62,7 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class KernelTimes:
-    """Measured kernels of one GPU."""
+    """The measured kernel times of one GPU: matrix products and attention."""
 
     gpu: str
     #: Products by precision.
@@ -95,7 +95,7 @@ class KernelTimes:
         return max(together, product.products * each)
 
     def _rows(self, precision: str, rows: int, product: MatMul) -> float:
-        """Return the picoseconds of a product with a different number of rows."""
+        """Return the picoseconds of ``product`` if it had ``rows`` rows."""
         grid = self.products[precision]
         if rows % 4:
             grid = self.ragged.get(precision, grid)
@@ -104,11 +104,11 @@ class KernelTimes:
     def attend(self, attention: Attention) -> float:
         """Return the picoseconds of the forward pass of fused attention in bf16.
 
-        The time is linear in the size of a head, through the two nearest measured sizes, because
-        the exponential of a score takes equally long for every size.  With one measured size, and
-        as a minimum below the smallest one, the time is proportional to the FLOPs; so is the time
-        of a sequence with different numbers of queries and keys.  A mask that is not causal doubles
-        the work.
+        The time is interpolated linearly in the size of a head between the two nearest measured
+        sizes, because the exponential of a score takes equally long for every size.  With one
+        measured size, and as a lower bound below the smallest one, the time is proportional to the
+        FLOPs.  A sequence whose numbers of queries and keys differ is scaled by FLOPs, too.  A mask
+        that is not causal doubles the work.
         """
         rows, columns, size = attention.rows, attention.columns, attention.size
         near = sorted(sorted(self.attention, key=lambda measured: abs(measured - size))[:2])
@@ -128,7 +128,7 @@ class KernelTimes:
 
 @lru_cache(maxsize=2**16)
 def _interpolate(grid: Grid, *shape: float) -> float:
-    """Return the time of a grid at ``shape``; cached, because sweeps repeat shapes."""
+    """Return the time (ps) at ``shape`` on a grid; cached, because sweeps repeat shapes."""
     return grid.picoseconds(shape)
 
 

@@ -1,4 +1,4 @@
-"""Links, switches and routes: the settings of all fidelities but phases."""
+"""Settings of links, switches and routes, for all fidelities except the phase kernel."""
 
 import math
 from collections import Counter
@@ -134,7 +134,7 @@ class NetworkModel:
 
     @property
     def lacks_links(self) -> bool:
-        """True if links or devices are slower or down."""
+        """True if the settings degrade the network: some links or devices are slower or down."""
         return any(change.speed is None for change in self.degrade)
 
     def check_phases(self) -> None:

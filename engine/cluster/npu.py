@@ -87,7 +87,7 @@ class SystolicArray:
         check_settings(self)
 
     def cycles(self, product: MatMul) -> int:
-        """Return the cycles of ``product``; a fraction of a row takes a row's time."""
+        """Return the clock cycles of a matrix product; a partly filled fold counts fully."""
         products, m, k, n = (math.ceil(round(size, _DIGITS)) for size in product[:4])
         spatial_rows, spatial_columns, temporal = {
             Dataflow.OUTPUT_STATIONARY: (m, n, k),
@@ -100,7 +100,7 @@ class SystolicArray:
         return -(-folds // self.arrays) * each - 1  # counted from cycle 0, as SCALE-Sim does
 
     def picoseconds(self, product: MatMul) -> float:
-        """Return the time (ps) of ``product``."""
+        """Return the time (ps) of a matrix product on the arrays."""
         return self.cycles(product) / self.clock * PICOSECONDS
 
 
@@ -200,18 +200,18 @@ class Npu:
         return None if self.memory is None else self.memory * (1 - self.headroom)
 
     def duration(self, work: Compute) -> int:
-        """Return the picoseconds of an operator that the host issues when it can start.
+        """Return the time (ps) of operator ``work``, without delay by its launch from the host.
 
-        Raises :class:`DimsweepError` if it needs a rate that the NPU does not state.
+        Raises :class:`DimsweepError` if the time needs a rate that the NPU does not state.
         """
         return self.issued_duration(work, 0)[0]
 
     def issued_duration(self, work: Compute, lead: int) -> tuple[int, int]:
-        """Return the picoseconds of an operator, and the host's lead after it.
+        """Return the time (ps) of an operator with launch overhead, and the host's new lead (ps).
 
-        The host begins to issue it ``lead`` ps before it can start.  The NPU waits for a kernel
-        that is not issued yet; during long kernels the host runs ahead, and after a kernel that it
-        awaits it has no lead.
+        The host begins to launch the operator ``lead`` ps before it can start.  The NPU waits for a
+        kernel that is not launched yet; during long kernels the host gets ahead, and after a kernel
+        that it waits for it has no lead.
         """
         if work.duration is not None:
             duration = work.duration
@@ -237,9 +237,10 @@ class Npu:
         return int(picoseconds + 0.5), lead
 
     def peak(self, flops: float, narrow: Mapping[str, float]) -> float | None:
-        """Return the peak FLOP/s for ``flops``; None if the NPU states no peak.
+        """Return the peak FLOP/s for a mix of precisions; None if the NPU states no peak.
 
-        ``narrow`` FLOPs are in narrower precisions, each at its own peak if that is stated.
+        ``flops`` is the number of FLOPs to compute, and ``narrow`` the number of them in each
+        narrower precision, which is computed at its own peak if that is stated.
         """
         faster = {each: n for each, n in narrow.items() if n and each in self.narrow}
         if self.flops is None or not faster:
@@ -248,7 +249,7 @@ class Npu:
         return flops / (seconds + sum(n / self.narrow[each] for each, n in faster.items()))
 
     def memory_bound_time(self, work: Compute) -> int:
-        """Return the part of :meth:`duration` in kernels that memory bandwidth limits."""
+        """Return the ps of :meth:`duration` that kernels limited by memory bandwidth take."""
         if work.duration is not None or self.measured is not None:
             return 0
         bound = [
@@ -287,7 +288,7 @@ class Npu:
         return time * self.attention_time * again
 
     def _lookup_table(self, table: KernelTimes, kernel: Kernel, product: MatMul) -> float | None:
-        """Return the measured time of a product or of attention, or None."""
+        """Return the time (ps) of a product or attention by ``table``, or None if not measured."""
         if self.precision not in table.products:
             if kernel.attention is not None or self.precision not in self.relative_time:
                 return None
@@ -304,7 +305,7 @@ class Npu:
         return max(table.product(product, precision), self._without_tensor_cores(product))
 
     def _without_tensor_cores(self, product: MatMul) -> float:
-        """Return the least time of products that miss the tensor cores; 0 for others."""
+        """Return a lower bound (ps) on products that cannot use tensor cores; 0 for others."""
         first = product.m if product.transposed else product.k
         aligned = not (first % _ALIGNED or product.n % _ALIGNED)
         if product.products == 1 or aligned or self.plain_flops is None:

@@ -118,7 +118,7 @@ class PacketModel:
             )
 
     def _check_losses(self) -> None:
-        """Check that the transport retransmits packets that switches drop or trim."""
+        """Raise :class:`DimsweepError` unless the transport retransmits lost or trimmed packets."""
         if self.trim and (self.has_pauses or not self.sender.takes_trimmed):
             raise DimsweepError(
                 f"{self.sender.name} does not request trimmed packets"
@@ -156,12 +156,12 @@ class PacketModel:
 
     @property
     def sender(self) -> Transport:
-        """Transport with its keys."""
+        """The configured transport, with the values of its parameters."""
         return build_transport(self.transport)
 
     @property
     def has_pauses(self) -> bool:
-        """True if switches pause senders."""
+        """True if switches send pause frames (PFC) to senders."""
         return not self.sender.resends if self.pauses is None else self.pauses
 
     @property
@@ -172,26 +172,27 @@ class PacketModel:
 
     @property
     def data_size(self) -> int:
-        """Bytes of a full packet."""
+        """Bytes of a full data packet, headers included."""
         return int(self.payload) + self.data_header
 
     @property
     def data_header(self) -> int:
-        """Bytes of a packet in addition to its payload."""
+        """Bytes of headers of a data packet."""
         return int(self.header) + self.sender.header
 
     @property
     def ack_size(self) -> int:
-        """Bytes of an ACK."""
+        """Bytes of an ACK packet."""
         return int(self.ack) + max(self.sender.header - _ACK_ROOM, 0)
 
     def thresholds(self, rate: float) -> tuple[int, int, float]:
-        """Return ``kmin``, ``kmax`` and ``pmax`` of a port of ``rate`` bits a second.
+        """Return the ECN thresholds ``kmin``, ``kmax`` (bytes) and ``pmax`` of a port.
 
-        Raises :class:`DimsweepError` if ``marks`` are given, but not for this rate.
+        ``rate`` is the port's rate in bits/s.  Raises :class:`DimsweepError` if ``marks`` are
+        given, but not for this rate.
 
-        Without settings, they follow published values (Khan et al., HotI 2022), interpolated
-        linearly between rates; ``kmin`` is a quarter of ``kmax``.
+        Without settings, the thresholds follow published values (Khan et al., HotI 2022),
+        interpolated linearly between rates; ``kmin`` is a quarter of ``kmax``.
         """
         if self.kmin is not None and self.kmax is not None:
             return int(self.kmin), int(self.kmax), self.pmax
@@ -216,7 +217,10 @@ class PacketModel:
         )
 
     def port_headroom(self, rate: float, delay: int) -> int:
-        """Return the reserved bytes of a port of ``rate`` bits/s and ``delay`` ps."""
+        """Return the bytes that a port reserves for packets that arrive after it sent a pause.
+
+        ``rate`` is bits/s, ``delay`` the ps of its link.
+        """
         if self.headroom is not None:
             return int(self.headroom)
         return 3 * int(rate * delay / 8e12)

@@ -1,4 +1,7 @@
-"""Remote memories: service of accesses, shared servers, and capacity."""
+"""Remote memories: how long accesses take, which NPUs share a server, and how much fits.
+
+Remote memory is memory beyond the NPU's own, such as host memory, drives or a pool.
+"""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +15,7 @@ from dimsweep.engine.units import BANDWIDTH, BYTES, MAX_PICOSECONDS, PICOSECONDS
 
 
 class Sharing(StrEnum):
-    """The NPUs that share one server of a memory: none, the NPUs of a node, or all."""
+    """The NPUs that share one server of a memory: a single NPU, the NPUs of a node, or all."""
 
     NPU = "npu"
     NODE = "node"
@@ -20,12 +23,12 @@ class Sharing(StrEnum):
 
 
 class Request(NamedTuple):
-    """Concurrent accesses of the NPUs of a server to ``n_bytes`` each.
+    """A load or store of ``n_bytes`` by each of several NPUs at the same time.
 
-    ``npus`` on ``nodes`` nodes take part.  In a gather or a reduction, groups of ``members``, on
-    ``member_nodes`` nodes, also receive (or give) the bytes of the other members.  ``copies`` of
-    the NPUs load the same bytes, or store bytes that can be summed.  ``store``: they store, else
-    they load.
+    ``npus`` NPUs on ``nodes`` nodes take part.  In a gather or a reduction, groups of ``members``,
+    on ``member_nodes`` nodes, also receive (or give) the bytes of the other members.  ``copies`` of
+    the NPUs load the same bytes, or store bytes that can be summed.  ``store``: the NPUs store,
+    else they load.
     """
 
     n_bytes: float
@@ -38,11 +41,11 @@ class Request(NamedTuple):
 
 
 class Service(NamedTuple):
-    """The times (ps) of an access: its ``latency``, and the transfer of its bytes on each path.
+    """The times (ps) of one access in isolation: its ``latency``, and its transfer on each path.
 
     The slowest of three paths determines the transfer: the NPU's ``own`` path, the server of its
-    ``node``, or that of the ``cluster``.  Times are for an access in isolation; a server
-    that serves n NPUs at once takes n times as long.
+    ``node``, or the server of the ``cluster``.  A server that serves n NPUs at once takes n times
+    as long.
     """
 
     latency: float
@@ -51,18 +54,22 @@ class Service(NamedTuple):
     cluster: float = 0.0
 
     def duration(self, in_node: float, in_cluster: float) -> float:
-        """Return the ps while servers serve these numbers of NPUs at once, this one included."""
+        """Return the ps of the access while servers serve the given numbers of NPUs at once.
+
+        ``in_node`` and ``in_cluster`` count the NPUs at the node's and at the cluster's server,
+        this one included.
+        """
         return self.latency + max(self.own, in_node * self.node, in_cluster * self.cluster)
 
 
 @dataclass(frozen=True)
 class RemoteMemory:
-    """A memory beyond an NPU's own.
+    """Base class of memories beyond an NPU's own memory.
 
     A subclass states which NPUs share a server (``SHARING``) and, if an access does not take
-    latency + bytes / bandwidth, how it is served.  Accesses in flight share a server equally
-    (processor sharing).  Its fields are its keys in a configuration, with the units of their types
-    (``Annotated[float, units.BANDWIDTH]``).
+    latency + bytes / bandwidth, overrides :meth:`service`.  Accesses in flight share a server
+    equally (processor sharing).  The dataclass fields are the memory's keys in a configuration,
+    with the units of their types (``Annotated[float, units.BANDWIDTH]``).
     """
 
     SHARING: ClassVar[Sharing] = Sharing.NPU
@@ -87,16 +94,16 @@ class RemoteMemory:
         return n_bytes / self.bandwidth * PICOSECONDS
 
     def service(self, request: Request) -> Service:
-        """Return the service of one of the NPUs of a request."""
+        """Return the times of the access of one NPU of ``request``."""
         return Service(self.latency, **{_SERVER[self.SHARING]: self.transfer_time(request.n_bytes)})
 
     def access_time(self, request: Request) -> int:
-        """Return the ps of an access of all NPUs of a request at once."""
+        """Return the ps until all NPUs of ``request``, which start at once, are served."""
         in_node = request.npus / request.nodes
         return round_picoseconds(self.service(request).duration(in_node, request.npus))
 
     def node_shape(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the NPUs of a node in each dimension of a cluster of ``sizes``."""
+        """Return the size of a node in each dimension of a cluster with dimensions ``sizes``."""
         return node_sizes(1, sizes)
 
     def capacity_per_npu(self, npus: int) -> float | None:
@@ -104,9 +111,10 @@ class RemoteMemory:
         return None if self.capacity is None else self.capacity / npus
 
     def blended_bandwidth(self, bandwidth: float, memory: float, footprint: float) -> float:
-        """Return the bytes/s that kernels see.
+        """Return the memory bandwidth (bytes/s) that kernels see.
 
-        The NPU's own memory has ``bandwidth`` and holds ``memory`` bytes of ``footprint``.
+        The NPU's own memory has ``bandwidth`` bytes/s and holds ``memory`` of the ``footprint``
+        bytes that the workload uses.
         """
         return bandwidth
 
@@ -125,7 +133,7 @@ def round_picoseconds(picoseconds: float) -> int:
 
 @dataclass(frozen=True)
 class NodeAwareMemory(RemoteMemory):
-    """A memory with a server in each node, or that depends on the nodes of its NPUs."""
+    """Base class of memories whose service depends on the grouping of NPUs into nodes."""
 
     #: NPUs of a node; by default the NPUs of the innermost dimension.
     npus_per_node: int | None = None
@@ -166,9 +174,9 @@ def node_sizes(npus_per_node: int | None, sizes: tuple[int, ...]) -> tuple[int, 
 
 @dataclass(frozen=True)
 class LocalMemory(RemoteMemory):
-    """A memory whose capacity is ``npu.memory``: plans cannot keep spilled state in it.
+    """The NPU's own memory used as remote memory: an access lasts latency + bytes / bandwidth.
 
-    An access lasts latency + bytes / bandwidth.
+    Its capacity is ``npu.memory``, so plans cannot keep offloaded state in it.
     """
 
     HOLDS: ClassVar[bool] = False
@@ -176,19 +184,19 @@ class LocalMemory(RemoteMemory):
 
 @dataclass(frozen=True)
 class NpuMemory(RemoteMemory):
-    """A memory of a single NPU: an access lasts latency + bytes / bandwidth."""
+    """Remote memory of a single NPU: an access lasts latency + bytes / bandwidth."""
 
 
 @dataclass(frozen=True)
 class NodeMemory(NodeAwareMemory):
-    """A memory that the NPUs of a node share."""
+    """Remote memory that the NPUs of a node share, such as host memory."""
 
     SHARING: ClassVar[Sharing] = Sharing.NODE
 
 
 @dataclass(frozen=True)
 class PooledMemory(RemoteMemory):
-    """A memory that all NPUs share."""
+    """Remote memory that all NPUs share."""
 
     SHARING: ClassVar[Sharing] = Sharing.CLUSTER
 
@@ -252,7 +260,7 @@ class EdgeIo(RemoteMemory):
     BROADCASTS: ClassVar[bool] = True
 
     def service(self, request: Request) -> Service:
-        """Return the service; NPUs that load the same bytes share one transfer."""
+        """Return the times of an access; NPUs that load the same bytes share one transfer."""
         return Service(self.latency, cluster=self.transfer_time(request.n_bytes) / request.copies)
 
 
@@ -265,7 +273,7 @@ class EdgeIo(RemoteMemory):
 
 
 class Pipeline(NamedTuple):
-    """The seconds of a chunk in each stage, and the number of chunks."""
+    """A transfer in chunks through three stages: seconds of a chunk per stage, number of chunks."""
 
     group: float
     switch: float
@@ -338,7 +346,7 @@ class HierarchicalMemory(NodeAwareMemory):
             )
 
     def pipeline(self, request: Request) -> Pipeline:
-        """Return the times of equal chunks of a request in each stage."""
+        """Return the stage times of the equal chunks that a request is divided into."""
         total = request.n_bytes * request.npus
         chunks = max(1, math.ceil(total / (self.groups * self.chunk)))
         whole = total / chunks  # of all groups
@@ -352,10 +360,10 @@ class HierarchicalMemory(NodeAwareMemory):
         )
 
     def service(self, request: Request) -> Service:
-        """Return the service by the groups, the links from switches to a node, and the NPU's port.
+        """Return the times of an access: memory groups, links from switches to a node, NPU's port.
 
-        The pipeline fills as if all NPUs that use the memory asked at once; that takes a chunk's
-        time.
+        The pipeline fills as if all NPUs that use the memory asked at once; filling it takes the
+        time of one chunk.
         """
         pipeline = self.pipeline(request)
         whole = pipeline.chunks * PICOSECONDS

@@ -1,6 +1,6 @@
-"""Transports: how senders answer to congestion.  Each is one file of the packet kernel.
+"""The interface of transports: congestion control of senders in the packet kernel.
 
-This is what all of dimsweep asks of a transport, whichever it is; what it does is in
+All of dimsweep uses a transport through this interface; the implementations, one file each, are in
 :mod:`engine.kernels.packet.transports`.
 """
 
@@ -23,13 +23,14 @@ _MOST = 1 << 60  # so that the sum of two is a whole number still
 
 @dataclass(frozen=True)
 class Transport(ABC):
-    """A sender's reaction to congestion: a frozen dataclass, whose fields are its keys.
+    """Base class: a sender's reaction to congestion, as a frozen dataclass.
 
-    A subclass defines the constants below and a hook for each event.  A hook is a compiled function
-    that receives the run's tables, the flow, and an event-specific number.  ``r.flows[flow]``
-    contains a record with the transport's name and the fields of ``state`` (initially zero), and
-    ``r.keys[0]`` contains its keys.  ``nothing`` is a hook without effect.  Type checkers and
-    Python reject a transport with a missing hook.
+    The fields are the transport's keys in a configuration.  A subclass defines the constants below
+    and a hook for each event.  A hook is a compiled function that receives the run's tables, the
+    flow, and an event-specific number.  ``r.flows[flow]`` contains a record with the transport's
+    name and the fields of ``state`` (initially zero), and ``r.keys[0]`` contains the values of the
+    keys. ``nothing`` is a hook without effect.  Type checkers and Python reject a transport with a
+    missing hook.
     """
 
     name: ClassVar[str]
@@ -121,7 +122,7 @@ TRANSPORTS: Registry[type[Transport]] = Registry("transport")
 
 
 def build_transport(chosen: Transport | str) -> Transport:
-    """Return a transport by its name, with the defaults of its keys.
+    """Return the transport with the name ``chosen``, with default values of its keys.
 
     Raises :class:`DimsweepError` for an unknown name.
     """

@@ -1,4 +1,4 @@
-"""Networks as graphs of devices and links: the fabrics that build them, files, and routing."""
+"""Networks as graphs of devices and links: fabrics that build them, network files, and routing."""
 
 from dimsweep.engine.network.bill import Bill, Item, build_bill, list_needs
 from dimsweep.engine.network.degrade import Change, Selection, degrade_network

@@ -1,8 +1,9 @@
-"""Bills of materials: the whole parts of a network, their numbers and prices.
+"""Bills of materials: the parts that a network is built from, with counts and prices.
 
-Devices are counted by their ports, cables by medium and length, and a fibre has a transceiver at
-each end (:func:`list_needs`, :func:`list_dimension_needs`).  A :class:`PriceList` assigns a part to
-each need.  A bill that contains a need without a price has no sum.
+A *need* is a device, cable or transceiver that the network requires; a *part* is the product of a
+price list that meets it.  Devices are counted by their ports, cables by medium and length, and a
+fibre has a transceiver at each end (:func:`list_needs`, :func:`list_dimension_needs`).  A
+:class:`PriceList` assigns a part to each need.  A bill with an unpriced need has no sum.
 """
 
 import math
@@ -27,7 +28,7 @@ _SWITCHES = (PartKind.SWITCH, PartKind.OCS)
 
 @dataclass(frozen=True)
 class Item:
-    """A line of a bill: a number of identical parts."""
+    """One entry of a bill of materials: a number of identical parts."""
 
     kind: str
     part: str  # name in the price list
@@ -40,12 +41,12 @@ class Item:
 
     @property
     def cost(self) -> float:
-        """USD of all of them; NaN without a price."""
+        """USD of all parts of this entry; NaN without a price."""
         return math.nan if self.price is None else self.price.value * self.count
 
     @property
     def power(self) -> float:
-        """W of all of them; NaN if unknown."""
+        """W of all parts of this entry; NaN if unknown."""
         return math.nan if self.watts is None else self.watts.value * self.count
 
 
@@ -74,7 +75,7 @@ class Bill:
         return self.pue * math.fsum(item.power for item in self.items)
 
     def count(self, kind: PartKind) -> float:
-        """Return the number of parts of a kind."""
+        """Return the number of parts of kind ``kind``, such as ``switch``."""
         return sum(item.count for item in self.items if item.kind == kind)
 
 
@@ -84,11 +85,11 @@ def build_bill(needs: Needs, prices: PriceList, missing: Iterable[str] = ()) -> 
     Parameters
     ----------
     needs
-        Needs and their counts.
+        Required devices, cables and transceivers, with the number of each.
     prices
-        A list without NPUs is a list of networks, and bills no NPU.
+        The price list.  If it lists no NPU, the bill omits NPUs.
     missing
-        Sentences about parts that ``needs`` lack.
+        Sentences about parts that could not be counted, to be repeated in the bill.
     """
     found: dict[tuple[str, Amount | None], Item] = {}
     absent, unpowered = list(missing), list[str]()
@@ -121,7 +122,7 @@ def build_bill(needs: Needs, prices: PriceList, missing: Iterable[str] = ()) -> 
 
 
 def _build_item(need: Need, n: int, prices: PriceList) -> Item | None:
-    """Return the line of ``n`` of a need; None if it has no price."""
+    """Return the bill entry for ``n`` pieces of a need; None if no part with a price meets it."""
     watts = None if need.watts is None else Amount(need.watts, source=_ITSELF)
     if need.price is not None:
         title = need.part or f"{need.kind} of the network's own"
@@ -208,7 +209,7 @@ def _device_needs(
     cabled: dict[Node, Counter[float]],
     lit: dict[Node, Counter[float]],
 ) -> Iterator[Need]:
-    """Yield a device for each of its planes, with its transceivers; and the NIC of a cabled NPU."""
+    """Yield one device per plane with its transceivers, and the NIC of an NPU with cables."""
     kind, planes = PartKind(device.kind), device.planes
     own = Need(kind, part=device.part, price=device.price, watts=device.watts)
     if kind is PartKind.SWITCH and node not in cabled and own == Need(kind):
@@ -229,12 +230,12 @@ def _device_needs(
 
 
 def has_media(network: Network) -> bool:
-    """Return whether a link has a medium, so that links without one are on a board."""
+    """Return whether any link states a medium; if so, links without one are traces on a board."""
     return any(link.medium for link in network.links)
 
 
 def find_cabling(link: Link, cabling: Sequence[Cabling | None]) -> Cabling | None:
-    """Return the cabling of a link without a medium: of its dimension, or of all dimensions."""
+    """Return the cabling of the dimension of a link, or of all dimensions if equal, or None."""
     if 0 <= link.dim < len(cabling):
         return cabling[link.dim]
     return cabling[0] if len({*cabling}) == 1 else None
@@ -255,7 +256,7 @@ def _medium_and_length(
 def _ports_of_plane(
     ports: Counter[float], planes: int = 1, plane: int = 0
 ) -> tuple[tuple[float, int], ...]:
-    """Return the ports of one of several planes, among which ports are shared out."""
+    """Return (bandwidth, count) of the ports of one plane, if ``planes`` planes share ``ports``."""
     own = {bandwidth: (n + plane) // planes for bandwidth, n in ports.items()}
     return tuple(sorted(((each, n) for each, n in own.items() if n), reverse=True))
 
@@ -266,12 +267,13 @@ def _ports_of_plane(
 def list_dimension_needs(
     dim: Dimension, fabric: Fabric, cables: Cabling, prices: PriceList
 ) -> tuple[Needs, list[str]]:
-    """Return the needs of one line of NPUs of a dimension, and sentences about unknown parts.
+    """Return the parts that join the NPUs of one group of a dimension, and their counts.
 
-    A Switch larger than every switch of the list is the smallest fat tree of switches in the list,
-    with half of the ports leading up below the top (Al-Fares et al., SIGCOMM 2008); of several
-    trees, the cheapest.  A bandwidth of several ports needs one tree for each port, as planes.
-    Other blocks and all fabrics need the links of their wiring.
+    Also returns sentences about parts that the price list lacks.  A Switch larger than every switch
+    of the list becomes the smallest fat tree of listed switches, with half of the ports leading up
+    below the top (Al-Fares et al., SIGCOMM 2008); of several trees, the cheapest.  If an NPU's
+    bandwidth needs several ports, each port has a separate tree (a plane).  Other blocks and all
+    fabrics need the links of their wiring.
     """
     if dim.size == 1 or not cables.medium:
         return Needs(), []
@@ -300,10 +302,10 @@ def _cheapest_tree_needs(
 def _fat_tree_needs(
     dim: Dimension, bandwidth: float, radix: int, cables: Cabling, part: str
 ) -> Needs:
-    """Return the needs of the smallest fat trees that join a dimension: one for each NPU port.
+    """Return the needs of the smallest fat trees that join a dimension: one tree per NPU port.
 
-    Half of a switch's ports lead down, and at the top all of them.  Needs a radix of 4, or enough
-    ports for all.
+    Half of a switch's ports lead down, and at the top all of them.  ``radix`` must be at least 4,
+    or enough to join all NPUs by one switch.
     """
     n, half, planes = dim.size, radix // 2, _count_lanes(dim.bandwidth, bandwidth)
     tiers, used, needs = 1, Counter[int](), Needs()
@@ -330,7 +332,7 @@ def _fat_tree_needs(
 
 
 def _wired_needs(dim: Dimension, fabric: Fabric, cables: Cabling, prices: PriceList) -> Needs:
-    """Return the needs of a line's links, with as many lanes as its bandwidth needs."""
+    """Return the needs of a fabric's links among one group of NPUs; lanes follow from bandwidth."""
     each = dim.bandwidth / fabric.links(dim)
     limits = prices.parts_of_kind(PartKind.SWITCH)
     limits += prices.parts_of_kind(PartKind.TRANSCEIVER) if cables.medium == FIBRE else []
@@ -358,7 +360,7 @@ def _wired_needs(dim: Dimension, fabric: Fabric, cables: Cabling, prices: PriceL
 
 
 def _count_lanes(bandwidth: float, each: float) -> int:
-    """Return the number of ports that have an NPU's ``bandwidth`` together."""
+    """Return the number of ports of ``each`` bytes/s that reach ``bandwidth`` bytes/s together."""
     return max(1, math.ceil(bandwidth / each - _NOISE))
 
 

@@ -1,8 +1,9 @@
-"""Cuts of a network: the capacity of the links that leave a set of devices, and extreme cuts.
+"""Cuts of a network, which bound collectives from below: capacities and the tightest cuts.
 
-Results are exact: bandwidths are whole multiples of a unit, and the capacity of a cut is summed in
-integers.  Maximum flows only search for cuts, with capacities rounded to 32 bits.
-
+A cut separates a set of devices (its *side*) from all other devices; its capacity is the summed
+bandwidth of the links that leave the side.  Results are exact: bandwidths are whole multiples of a
+unit, and capacities are summed in integers.  Maximum flows only search for cuts, with capacities
+rounded to 32 bits.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -27,7 +28,7 @@ _MOST = 2**31 - 1  # what scipy's flows can count to
 
 
 class Cut(NamedTuple):
-    """Devices that hold the data of ``n_inside`` NPUs, and the bytes/s that can leave them."""
+    """A set of devices with ``n_inside`` NPUs, and the bytes/s of the links that leave the set."""
 
     inside: frozenset[Node]
     n_inside: int
@@ -35,17 +36,17 @@ class Cut(NamedTuple):
 
     @property
     def ratio(self) -> Fraction:
-        """Seconds until a byte of each NPU inside has left."""
+        """Seconds until each NPU inside has sent one byte out of the set."""
         return self.n_inside / self.capacity
 
 
 @dataclass(frozen=True, eq=False)
 class Capacities:
-    """Links from device ``tail[i]`` to ``head[i]`` of ``capacity[i]`` units of ``unit`` bytes/s.
+    """Link capacities as integers: link ``i`` leads from device ``tail[i]`` to ``head[i]``.
 
-    Devices are numbered as in ``nodes``; ``ranks`` are the numbers of the participating NPUs.  All
-    other devices, including other NPUs, forward bytes.  ``link`` are the numbers of the links in
-    their network.
+    It carries ``capacity[i]`` units of ``unit`` bytes/s.  Devices are numbered by their position in
+    ``nodes``; ``ranks`` are the numbers of the NPUs that take part in the collective.  All other
+    devices, including other NPUs, forward bytes.  ``link[i]`` is the link's number in its network.
     """
 
     nodes: tuple[Node, ...]
@@ -99,29 +100,29 @@ class Capacities:
         return all(capacity.get((b, a)) == c for (a, b), c in capacity.items())
 
     def outgoing_units(self, side: Side) -> int:
-        """Return the total capacity, in units, of the links that leave a side."""
+        """Return the total capacity, in units, of the links that leave the device set ``side``."""
         return sum(self.capacity[i] for i in np.flatnonzero(side[self.tail] & ~side[self.head]))
 
     def cut(self, side: Side) -> Cut:
-        """Return the cut around a side, with its devices by name."""
+        """Return the cut around the device set ``side``, with devices by name."""
         inside = frozenset(self.nodes[i] for i in np.flatnonzero(side))
         return Cut(inside, self.n_ranks(side), self.outgoing_units(side) * self.unit)
 
     def n_ranks(self, side: Side) -> int:
-        """Return the number of ranks on a side."""
+        """Return the number of ranks in the device set ``side``."""
         return int(side[list(self.ranks)].sum())
 
     def complement_of(self, device: int) -> Side:
-        """Return the side of all devices except ``device``."""
+        """Return the set of all devices except ``device``, as a mask."""
         side = np.ones(len(self.nodes), np.bool_)
         side[device] = False
         return side
 
     @cached_property
     def equivalent_ranks(self) -> tuple[tuple[int, ...], ...]:
-        """Ranks in equivalence classes.
+        """Ranks, grouped by equal connections.
 
-        Two ranks of a class have links of the same capacities to and from the same devices, so
+        Two ranks of a group have links of equal capacities to and from the same devices, so
         swapping them does not change the network.
         """
         around: dict[int, list[tuple[int, int, int]]] = {rank: [] for rank in self.ranks}
@@ -136,7 +137,7 @@ class Capacities:
 
 
 def check_group(links: Mapping[int, Link], ranks: Collection[int]) -> None:
-    """Raise :class:`DimsweepError` for fewer than two ranks, one twice, or one without a link."""
+    """Raise :class:`DimsweepError` for fewer than two, repeated, or unconnected ``ranks``."""
     n = len(set(ranks))
     if n < 2 or n < len(ranks):
         problem = f"a group of {len(ranks)} ranks, {n} of them different"
@@ -150,15 +151,15 @@ def check_group(links: Mapping[int, Link], ranks: Collection[int]) -> None:
 
 
 class Flows:
-    """Maximum flows to one device after another.
+    """Maximum-flow problems on one network, solved for one sink after another.
 
-    The source is one device, or all ranks at once; then each rank sends a byte in the given time.
+    The source is either one device, or all ranks at once, each supplying the same number of bytes.
     """
 
     def __init__(self, capacities: Capacities, ratio: Fraction | None = None) -> None:
-        """Prepare flows from all ranks if ``ratio`` is given, else from a chosen device.
+        """Prepare flows from all ranks at once if ``ratio`` is given, else from one chosen device.
 
-        ``ratio`` is the time (s) for one unit from each rank, over the unit.
+        Each rank then sends one byte in ``ratio / capacities.unit`` seconds.
         """
         from scipy.sparse import csr_array
 
@@ -179,7 +180,10 @@ class Flows:
         )
 
     def minimum_cut(self, sink: int, source: int | None = None) -> tuple[int, Side, Side]:
-        """Return the flow to ``sink``, and the smallest and the largest side of a minimum cut."""
+        """Return the maximum flow to ``sink``, and the smallest and largest side of a minimum cut.
+
+        The sides are masks of the devices on the source's side of the cut.
+        """
         from scipy.sparse.csgraph import maximum_flow
 
         start = self._source if source is None else source
@@ -187,7 +191,7 @@ class Flows:
         return int(found.flow_value), *self._sides(found.flow, start, sink)
 
     def value(self, sink: int, source: int | None = None) -> int:
-        """Return the flow to ``sink``."""
+        """Return the value of the maximum flow to ``sink``."""
         from scipy.sparse.csgraph import maximum_flow
 
         start = self._source if source is None else source
@@ -206,7 +210,7 @@ class Flows:
 
 
 def find_minimum_side(capacities: Capacities, inside: Collection[int]) -> Side:
-    """Return the side that contains exactly the ranks ``inside`` and has the least capacity."""
+    """Return the device set of minimum outgoing capacity whose ranks are exactly ``inside``."""
     n, others = len(capacities.nodes), set(capacities.ranks) - set(inside)
     # Contracted: those inside are one device, the other ranks are another one.
     place = np.arange(n)
@@ -216,7 +220,7 @@ def find_minimum_side(capacities: Capacities, inside: Collection[int]) -> Side:
 
 
 def find_slowest_side(capacities: Capacities) -> Side:
-    """Return the side from which a byte of each of its ranks takes longest to leave.
+    """Return the device set that takes longest to send out one byte of each of its ranks.
 
     At least one rank is outside.  The time is 1/x* of Zhao et al., "ForestColl" (arXiv 2402.06787),
     which searches for it by bisection; here each cut determines the next time to try (Dinkelbach,
@@ -240,9 +244,10 @@ def find_slowest_side(capacities: Capacities) -> Side:
 
 
 def find_tight_sides(capacities: Capacities, worst: Side) -> list[Side]:
-    """Return, for each rank, the smallest side around it that is as slow to enter as ``worst`` is.
+    """Return, for each rank, the smallest device set around it that is as slow as ``worst``.
 
-    Ranks without such a side are left out.
+    A set is as slow if its ranks' bytes take as long to enter as those of ``worst`` take to leave.
+    Ranks without such a set are left out.
     """
     ratio = Fraction(capacities.n_ranks(worst), capacities.outgoing_units(worst))
     flows, found = Flows(capacities, ratio), []
@@ -260,7 +265,7 @@ def find_tight_sides(capacities: Capacities, worst: Side) -> list[Side]:
 
 
 def find_narrowest_side(capacities: Capacities) -> Side:
-    """Return the side of least capacity that has ranks inside and outside."""
+    """Return the device set of minimum outgoing capacity that has ranks inside and outside."""
     first = capacities.ranks[0]
     others = {rank for twins in capacities.equivalent_ranks for rank in twins[:2]} - {first}
     ways: Sequence[Capacities] = (capacities,)

@@ -31,13 +31,13 @@ _ANY = "*"
 
 @dataclass(frozen=True)
 class Selection:
-    """A selection of devices or links of a network that match every given criterion.
+    """Criteria that select devices or links of a network; a match meets every given criterion.
 
     ``named`` is a name as networks print it, such as ``leaf 0`` or ``NPU 3 -> leaf 0``, or both
-    ways ``NPU 3 <-> leaf 0``; a ``*`` in it stands for any letters.  ``kind`` is that of devices.
-    Links lie ``between`` devices of two kinds, either way round, and belong to ``dim``.  ``draw``
-    keeps that number of the matches, drawn at random by ``seed``; a drawn cable takes both of its
-    links.  A larger ``draw`` contains the smaller one.
+    directions ``NPU 3 <-> leaf 0``; a ``*`` in it stands for any characters.  ``kind`` is the kind
+    of devices.  Links lie ``between`` devices of two kinds, in either direction, and belong to
+    dimension ``dim``.  ``draw`` keeps that number of the matches, drawn at random by ``seed``; a
+    drawn cable takes both of its links.  A larger ``draw`` contains the smaller one.
     """
 
     named: str = _ANY
@@ -113,7 +113,7 @@ class Selection:
                 raise DimsweepError(f"only {of} have it", where=key, code="conflict")
 
     def _split_ends(self, network: Network) -> tuple[str, bool, str]:
-        """Return the names of both ends, and whether both directions are meant."""
+        """Return the two end names in ``named``, and whether both directions are meant."""
         source, both, target = (*_ARROW.split(self.named), "", "")[:3]
         if not target:
             hint = "such as NPU 3 -> leaf 0, or NPU 3 <-> leaf 0 for both ways"
@@ -134,7 +134,7 @@ class Selection:
         return source, bool(both), target
 
     def _draw_names(self, names: list[str], what: str) -> list[str]:
-        """Return all names, or a random draw in which each name's chance is independent."""
+        """Return all ``names``, or a random draw of ``draw`` names that ``seed`` determines."""
         found = self._require_matches(names, what)
         if self.draw is None:
             return found
@@ -175,11 +175,12 @@ _EXAMPLE = "such as {switch: leaf 0, down: true} or {link: NPU 3 -> leaf 0, band
 
 @dataclass(frozen=True)
 class Change:
-    """A change of links, of switches (any devices but NPUs), or of NPUs.
+    """A degradation of links, of switches (any devices but NPUs), or of NPUs.
 
-    A link, or each link of a device, keeps a share of its ``bandwidth``.  A link or device that is
-    ``down`` carries nothing.  An NPU keeps a share of its ``speed``: its computations take longer.
-    Raises :class:`DimsweepError` unless it states one change of one kind of thing.
+    A link, or each link of a device, keeps the fraction ``bandwidth`` of its bandwidth.  A link or
+    device that is ``down`` carries nothing.  An NPU keeps the fraction ``speed`` of its compute
+    speed. Raises :class:`DimsweepError` unless exactly one kind of device or link and one change
+    are given.
     """
 
     link: Selection | None = None
@@ -213,7 +214,7 @@ class Change:
                 raise DimsweepError(problem, where=name, hint=hint, code="out-of-range")
 
     def devices(self, kinds: Mapping[Node, Kind]) -> list[Node]:
-        """Return the selected devices, among the devices of ``kinds``."""
+        """Return the selected devices; ``kinds`` holds the kind of each device of the network."""
         for name in ("switch", "npu"):
             which: Selection | None = getattr(self, name)
             if which is not None:
@@ -233,11 +234,12 @@ class Change:
 def degrade_network(
     network: Network, changes: Sequence[Change], used: Sequence[int] = ()
 ) -> Network:
-    """Return the remaining part of ``network``, or ``network`` itself if nothing changes.
+    """Return ``network`` after all ``changes``, or ``network`` itself if nothing changes.
 
-    Names and draws refer to the whole network, so the order of ``changes`` does not matter; shares
-    of the same link multiply.  If ranks run only on the NPUs ``used``, in order of ranks, the
-    result has these NPUs, numbered by rank; the others become idle devices, which may be down.
+    Names and draws refer to the whole network, so the order of ``changes`` does not matter;
+    bandwidth fractions for the same link multiply.  If ranks run only on the NPUs ``used``, in
+    order of ranks, the result has these NPUs, numbered by rank; the others become idle devices,
+    which may be down.
 
     Raises :class:`DimsweepError` naming the change if the network has no such device or link, and
     :class:`InfeasibleError` naming NPUs that cannot reach each other any more.
@@ -250,7 +252,7 @@ def degrade_network(
 
 
 def _renumber(graph: "nx.DiGraph", used: Sequence[int]) -> "nx.DiGraph":
-    """Return the graph with NPUs numbered by rank, and idle NPUs renamed."""
+    """Return the graph with the NPUs ``used`` numbered by rank, and idle NPUs as named hosts."""
     import networkx as nx
 
     if not used:
@@ -298,7 +300,7 @@ def _build_remaining_graph(
 
 
 def find_reduced_speeds(changes: Sequence[Change], n_npus: int) -> dict[int, float]:
-    """Return the share of its speed that each slowed NPU keeps.
+    """Return the fraction of its compute speed that each slowed NPU keeps, by NPU number.
 
     Raises :class:`DimsweepError` naming the change for an unknown NPU.
     """
@@ -332,7 +334,7 @@ def _check_spared(devices: Sequence[Node], npus: Sequence[int]) -> None:
 
 
 def _check_reached(graph: "nx.DiGraph", npus: Sequence[int], down: Sequence[str]) -> None:
-    """Raise :class:`InfeasibleError` with names unless all ``npus`` reach each other."""
+    """Raise :class:`InfeasibleError` naming NPUs unless all ``npus`` reach each other."""
     import networkx as nx
 
     parts = [sorted(part & {*npus}) for part in nx.strongly_connected_components(graph)]

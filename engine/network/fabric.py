@@ -1,4 +1,7 @@
-"""Fabrics: the links of each dimension of a topology, and the network of all dimensions."""
+"""Fabrics: the wiring of each dimension of a topology, and the network of all dimensions.
+
+A fabric replaces the links of a dimension's block, such as a fat tree instead of one switch.
+"""
 
 import math
 from abc import ABC, abstractmethod
@@ -25,10 +28,10 @@ from dimsweep.engine.topology.topology import Dimension, Topology
 
 
 class PartCounts(NamedTuple):
-    """Links and switch ports for each NPU, relative to the counts of the dimension's block.
+    """Links and switch ports per NPU, as multiples of the counts of the dimension's block.
 
-    A Ring's block has its links, a Switch's one link to one port.  A link between two switches is
-    one link and two ports.
+    A Ring's block counts its links; a Switch's block counts one link and one port.  A link between
+    two switches counts as one link and two ports.
     """
 
     links: float = 1.0
@@ -36,10 +39,10 @@ class PartCounts(NamedTuple):
 
 
 class Fabric(ABC):
-    """The links of one dimension.
+    """The wiring of one dimension; a base class whose defaults suit replacements of a Switch.
 
-    Most fabrics replace a Switch, have one link for each NPU and close no ring.  Routing breaks
-    ties by the order of a node's links.
+    By default a fabric gives each NPU one link and closes no ring.  Routing breaks ties by the
+    order of a node's links.
     """
 
     replaces: ClassVar[Block] = Switch()
@@ -54,7 +57,7 @@ class Fabric(ABC):
             )
 
     def links(self, dim: Dimension) -> int:
-        """Return the number of links that share an NPU's bandwidth."""
+        """Return the number of links of an NPU, which share its bandwidth."""
         return 1
 
     def closes_ring(self, dim: Dimension, p: int, stride: int) -> bool:
@@ -63,16 +66,16 @@ class Fabric(ABC):
 
     @abstractmethod
     def bill(self, dim: Dimension) -> PartCounts:
-        """Return the links and switch ports for each NPU."""
+        """Return the links and switch ports per NPU, relative to the dimension's block."""
 
     @abstractmethod
     def wire(self, dim: Dimension, npus: range, place: str) -> Iterator[Pair]:
-        """Yield the links of one line of NPUs; ``place`` makes the names of switches unique."""
+        """Yield the links (from, to) of one group; ``place`` makes the names of switches unique."""
 
 
 @dataclass(frozen=True)
 class Auto(Fabric):
-    """The dimension's block itself."""
+    """The default fabric: the links of the dimension's block itself."""
 
     def check(self, dim: Dimension) -> None:
         """Accept every dimension."""
@@ -92,7 +95,7 @@ class Auto(Fabric):
 
 @dataclass(frozen=True)
 class Mesh(Fabric):
-    """A Ring without its closing link: links have half an NPU's bandwidth, and ends have one."""
+    """A Ring without its closing link: each link has half an NPU's bandwidth; end NPUs have one."""
 
     replaces = Ring()
 
@@ -100,7 +103,7 @@ class Mesh(Fabric):
         return 2
 
     def bill(self, dim: Dimension) -> PartCounts:
-        """Return the counts of a Ring without one of its links."""
+        """Return the link count of a Ring minus the closing link, relative to the Ring."""
         return PartCounts(links=1 - 1 / dim.size)
 
     def wire(self, dim: Dimension, npus: range, place: str) -> Iterator[Pair]:
@@ -113,12 +116,12 @@ class Mesh(Fabric):
 
 @dataclass(frozen=True)
 class Clos(Fabric):
-    """A folded Clos network (fat tree) in place of one switch, with equal links.
+    """A folded Clos network (fat tree) instead of one switch, with links of equal bandwidth.
 
     ``levels`` is 2 (leaves and spines) or 3 (leaves, aggregation switches, cores), ``leaf`` the
-    NPUs of a leaf switch, ``pod`` the leaf switches of a pod (3 levels only).  Every switch below
-    the top has ``oversubscription`` times as many links down as up.  Raises
-    :class:`DimsweepError` for numbers that make no whole number of switches.
+    number of NPUs of a leaf switch, ``pod`` the number of leaf switches of a pod (3 levels only).
+    Every switch below the top has ``oversubscription`` times as many links down as up.  Raises
+    :class:`DimsweepError` for numbers that do not give a whole number of switches.
     """
 
     levels: int
@@ -168,7 +171,7 @@ class Clos(Fabric):
             _check_shares("pod", self.pod, "leaf switches", dim.size // self.leaf)
 
     def bill(self, dim: Dimension) -> PartCounts:
-        """Return the counts; each level has a share of the links of the level below it."""
+        """Return the links and ports per NPU, summed over all levels of the Clos network."""
         share = 1 / self.oversubscription
         above = share if self.pod is None else share + share**2
         return PartCounts(links=1 + above, ports=1 + 2 * above)
@@ -193,10 +196,10 @@ class Clos(Fabric):
 
 @dataclass(frozen=True)
 class Dragonfly(Fabric):
-    """A dragonfly in place of one switch, with equal links (Kim et al., ISCA 2008).
+    """A dragonfly instead of one switch, with links of equal bandwidth (Kim et al., ISCA 2008).
 
-    ``routers`` of a group are fully connected, ``npus`` hang on each router, and one link joins
-    each pair of groups.  Raises :class:`DimsweepError` for numbers below one.
+    The ``routers`` of a group are fully connected, each router has ``npus`` NPUs, and one link
+    joins each pair of groups.  Raises :class:`DimsweepError` for numbers below one.
     """
 
     routers: int
@@ -212,7 +215,7 @@ class Dragonfly(Fabric):
         _check_shares("routers", self.routers, "routers in all", dim.size // self.npus)
 
     def bill(self, dim: Dimension) -> PartCounts:
-        """Return the counts of links inside groups and between them."""
+        """Return links and switch ports per NPU, inside groups and between them."""
         groups = dim.size // (self.routers * self.npus)
         ends = (self.routers - 1 + (groups - 1) / self.routers) / self.npus
         return PartCounts(links=1 + ends / 2, ports=1 + ends)
@@ -234,7 +237,7 @@ class Dragonfly(Fabric):
 def build_network(
     topology: Topology, fabrics: Sequence[Fabric] = (), buffer: float | None = None
 ) -> Network:
-    """Return the network of a topology: its fabrics join every line of NPUs of a dimension.
+    """Return the network graph of a topology: each dimension's fabric joins its groups of NPUs.
 
     Parameters
     ----------
@@ -277,7 +280,7 @@ def build_network(
 
 
 def fit_fabrics(topology: Topology, fabrics: Sequence[Fabric]) -> list[tuple[Dimension, Fabric]]:
-    """Return each dimension with its fabric; without ``fabrics``, with its block.
+    """Return each dimension with its fabric; without ``fabrics``, with :class:`Auto`.
 
     Raises :class:`DimsweepError` for a wrong number of fabrics, and for one that does not suit its
     dimension.
@@ -321,7 +324,7 @@ def is_product(network: Network, topology: Topology) -> bool:
 
 
 def _count_links(network: Network) -> tuple[Counter[_Wire], Counter[frozenset[_Wire]]]:
-    """Return the links between NPUs, and the links of each switch without its name."""
+    """Return the links between NPUs with counts, and the number of switches with equal links."""
     direct: Counter[_Wire] = Counter()
     at: dict[Node, set[_Wire]] = {}
     for link in network.links:
@@ -335,6 +338,6 @@ def _count_links(network: Network) -> tuple[Counter[_Wire], Counter[frozenset[_W
 
 
 def _drop_switch_name(link: Link) -> tuple[Node, Node]:
-    """Return the ends of a link without the name of a switch."""
+    """Return the ends of a link, with "" instead of the name of a switch."""
     source, target = (end if isinstance(end, int) else "" for end in (link.source, link.target))
     return source, target

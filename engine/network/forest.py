@@ -1,8 +1,10 @@
-"""Forests: trees from each NPU of a group to all others, as many at once as a network allows.
+"""Forests: sets of trees that carry data from each NPU of a group to all others at once.
 
-Zhao et al., "ForestColl: Throughput-Optimal Collective Communications on Heterogeneous Network
-Fabrics" (arXiv 2402.06787): the narrowest cut says how fast all NPUs can send to all others at
-once; switches are taken out so that no cut becomes narrower; then Edmonds' theorem gives the trees.
+Collective algorithms send along them.  They follow Zhao et al., "ForestColl: Throughput-Optimal
+Collective Communications on Heterogeneous Network Fabrics" (arXiv 2402.06787): the narrowest cut
+determines how fast all NPUs can send to all others at once; switches are replaced by direct
+capacities between their neighbours so that no cut becomes narrower; then Edmonds' theorem gives the
+trees.
 """
 
 from collections import defaultdict
@@ -40,10 +42,11 @@ Joined = tuple[
 
 
 class GroupShape(NamedTuple):
-    """The links around a group, independent of the names of its devices.
+    """The links around a group of NPUs, independent of the names of its devices.
 
-    ``joined`` are links between numbered devices, the ranks first; ``links`` are their numbers in
-    the network.  Groups with equal ``joined`` are connected in the same way.
+    ``joined`` holds (from, to, bandwidth) of links between numbered devices, the ranks first;
+    ``links`` are the links' numbers in the network.  Groups with equal ``joined`` have equal
+    forests.
     """
 
     joined: Joined
@@ -51,7 +54,7 @@ class GroupShape(NamedTuple):
 
 
 def build_group_shape(links: Mapping[int, Link], ranks: Sequence[int]) -> GroupShape:
-    """Return the shape of ``links`` between ``ranks`` and other devices."""
+    """Return the shape of the network ``links`` that join ``ranks``, with devices renumbered."""
     number = _number_devices(links, ranks)
     rows = sorted((number[x.source], number[x.target], x.bandwidth, i) for i, x in links.items())
     return GroupShape(tuple(row[:3] for row in rows), tuple(row[3] for row in rows))
@@ -99,9 +102,10 @@ _Before = dict[int, list[int]]  # the devices before each one on shortest paths
 def find_direct_paths(
     wires: BundledLinks, ranks: tuple[int, ...], k: int
 ) -> dict[tuple[int, int], Bundle]:
-    """Return the paths of ``k`` units from each rank to every other one, avoiding third ranks.
+    """Return paths from each rank to each other rank, ``k`` units of capacity per pair.
 
-    Empty if the links have no room for them.
+    The paths pass no third rank, and together fit the capacities ``wires``.  Returns {} if they do
+    not.
     """
     room = {(a, b): n for a, b, n in wires.items()}
     found: dict[tuple[int, int], Bundle] = {}
@@ -117,7 +121,7 @@ def find_direct_paths(
 
 
 def _find_predecessors(wires: BundledLinks, source: int, ranks: set[int]) -> _Before:
-    """Return the predecessors on shortest paths from a rank that pass no other rank."""
+    """Return, per device, its predecessors on shortest paths from ``source`` past no other rank."""
     before: _Before = {source: []}
     layer = [source]
     while layer:
@@ -135,7 +139,7 @@ def _find_predecessors(wires: BundledLinks, source: int, ranks: set[int]) -> _Be
 def _list_paths(
     before: Mapping[int, list[int]], source: int, target: int
 ) -> Iterator[tuple[int, ...]]:
-    """Yield the devices on each shortest path."""
+    """Yield each shortest path from ``source`` to ``target`` as a tuple of devices."""
     if target == source:
         yield (source,)
     for device in before.get(target, ()):
@@ -143,7 +147,7 @@ def _list_paths(
 
 
 def _divide_units(ways: list[tuple[int, ...]], room: dict[tuple[int, int], int], k: int) -> Bundle:
-    """Divide ``k`` units among paths as equally as possible; return {} if they do not fit."""
+    """Divide ``k`` units among paths about equally; return units by path, {} if they do not fit."""
     bundle: Bundle = {}
     while k and ways:
         least = {way: min(room[pair] for pair in _list_pairs(way)) for way in ways}
@@ -163,7 +167,7 @@ def _list_pairs(way: tuple[int, ...]) -> list[tuple[int, int]]:
 
 
 def _links_of_path(way: tuple[int, ...], wires: BundledLinks) -> LinkPath:
-    """Return the links of a path over devices that are joined by one link each."""
+    """Return the links along a path of devices; one link joins each two neighbours."""
     return tuple(link for a, b in _list_pairs(way) for (link,) in wires.ways(a, b))
 
 
@@ -176,9 +180,9 @@ _MOST = 256
 
 
 class Branch(NamedTuple):
-    """``n`` units of a tree that go from NPU ``parent`` to NPU ``child`` by the links ``way``.
+    """``n`` units of a tree's capacity from NPU ``parent`` to NPU ``child`` over the links ``way``.
 
-    In a backwards forest they go from ``child`` to ``parent``.
+    In a backwards forest (a reduction) the bytes go from ``child`` to ``parent``.
     """
 
     parent: int
@@ -188,7 +192,10 @@ class Branch(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """``n`` units that go from NPU ``root`` to all others; a branch follows its parent branch."""
+    """A tree of capacity ``n`` units from NPU ``root`` to all other NPUs of a group.
+
+    Each branch is listed after the branch that leads to its parent.
+    """
 
     root: int
     n: int
@@ -197,9 +204,11 @@ class Tree(NamedTuple):
 
 @dataclass(frozen=True)
 class Forest:
-    """``trees`` that carry ``k`` units from each NPU at once, each of ``unit`` bytes/s.
+    """Trees from each NPU of a group to all others, which can carry data at the same time.
 
-    ``bound`` is the least time, in seconds, in which a byte of each can reach all others.
+    The trees of each root have a capacity of ``k`` units together; a unit is ``unit`` bytes/s.
+    ``bound`` is a lower bound, from the narrowest cut, on the seconds in which one byte of each NPU
+    can reach all others.
     """
 
     trees: tuple[Tree, ...]
@@ -209,18 +218,18 @@ class Forest:
 
     @property
     def time(self) -> Fraction:
-        """Seconds in which a byte of each NPU reaches all others by the trees."""
+        """Seconds in which these trees carry one byte of each NPU to all others."""
         return 1 / (self.k * self.unit)
 
 
 def build_forest(
     network: Network, ranks: Collection[int], dim: int | None = None, *, backwards: bool = False
 ) -> Forest:
-    """Build trees among ``ranks`` of ``network``, or over the links of its dimension ``dim``.
+    """Build the trees among the NPUs ``ranks``, over all links or the links of dimension ``dim``.
 
     Trees pass switches, and pass other NPUs only if there is no other path.  If each switch can
-    send as much as it receives, they are as fast as the cuts allow, up to the rounding of
-    capacities.  With ``backwards``, bytes go up the trees, from all others to the root.  Raises
+    send as much as it receives, the trees are as fast as the cuts allow, up to the rounding of
+    capacities. With ``backwards``, bytes go up the trees, from all others to the root.  Raises
     :class:`DimsweepError` for ranks that do not form a group.
     """
     links = {i: link for i, link in enumerate(network.links) if dim in (None, link.dim)}
@@ -232,7 +241,7 @@ def build_forest(
 
 
 def _place_forest(forest: Forest, ranks: tuple[int, ...], links: tuple[int, ...]) -> Forest:
-    """Return the trees of a numbered forest with the ranks and links of one group."""
+    """Return ``forest``, made for ranks 0, 1, ..., with the ranks and link numbers of one group."""
 
     def place_branch(branch: Branch) -> Branch:
         way = tuple(links[i] for i in branch.way)
@@ -247,7 +256,7 @@ def _place_forest(forest: Forest, ranks: tuple[int, ...], links: tuple[int, ...]
 
 @lru_cache(maxsize=64)
 def _find_forest(joined: Joined, n: int, *, backwards: bool) -> Forest:
-    """Return the trees among devices 0 to ``n`` - 1; groups of equal shape share them."""
+    """Return the forest of devices 0 to ``n`` - 1; cached, as groups of equal shape share it."""
     links = {i: Link(a, b, bandwidth, 0) for i, (a, b, bandwidth) in enumerate(joined)}
     capacities = Capacities.from_links(links, range(n))
     if not backwards:
@@ -264,7 +273,7 @@ def _find_forest(joined: Joined, n: int, *, backwards: bool) -> Forest:
 
 
 def _select_links(links: Mapping[int, Link], ranks: Collection[int]) -> Mapping[int, Link]:
-    """Return the links that avoid other NPUs, if they join all ranks; else all links."""
+    """Return the links that touch no NPU outside ``ranks`` if they join all ranks, else all."""
     import networkx as nx
 
     members = set(ranks)
@@ -282,7 +291,7 @@ def _select_links(links: Mapping[int, Link], ranks: Collection[int]) -> Mapping[
 
 
 def _replace_ways(forest: Forest, turned: Callable[[LinkPath], LinkPath]) -> Forest:
-    """Return the forest with the path of each branch replaced."""
+    """Return ``forest`` with the link path of each branch replaced by ``turned(path)``."""
     trees = (
         tree._replace(branches=tuple(b._replace(way=turned(b.way)) for b in tree.branches))
         for tree in forest.trees
@@ -335,7 +344,7 @@ def _pack_trees(capacities: Capacities) -> Forest:
 def _build_stars(
     straight: Mapping[tuple[int, int], Bundle], capacities: Capacities, k: int
 ) -> tuple[Tree, ...]:
-    """Return trees of one level."""
+    """Return one tree per rank, in which each other rank is a child of the root."""
     branches: dict[int, list[Branch]] = {rank: [] for rank in capacities.ranks}
     for (a, b), bundle in straight.items():
         branches[a] += _branches(a, b, bundle, capacities)
@@ -343,7 +352,7 @@ def _build_stars(
 
 
 def _assign_links(tree: Grown, wires: BundledLinks, capacities: Capacities) -> Tree:
-    """Return a tree whose edges take their links from ``wires``."""
+    """Turn a tree of device pairs into one of link paths, whose capacity ``wires`` loses."""
     branches = [
         branch
         for a, b in tree.edges
@@ -358,6 +367,6 @@ def _branches(a: int, b: int, bundle: Bundle, capacities: Capacities) -> list[Br
 
 
 def _minimum_ratio(capacities: Capacities) -> Fraction:
-    """Return the least capacity per rank inside, over all cuts."""
+    """Return the minimum over all cuts of outgoing capacity (units) per rank inside."""
     side = find_slowest_side(capacities)
     return Fraction(capacities.outgoing_units(side), capacities.n_ranks(side))

@@ -19,7 +19,7 @@ Medium = Literal["", "copper", "fibre"]
 
 
 class Kind(StrEnum):
-    """The kind of a device; all but NPUs forward messages."""
+    """The kind of a device; all devices but NPUs only forward messages."""
 
     NPU = "npu"
     NIC = "nic"
@@ -128,9 +128,10 @@ class Network:
         self._ways: list[tuple[int, ...]] = []
 
     def register_route(self, links: tuple[int, ...]) -> int:
-        """Return the (negative) number by which messages ask for exactly these links.
+        """Register a fixed route, and return the negative number by which messages ask for it.
 
-        The links lead from one NPU to another (see :meth:`engine.network.routing.Router.route`).
+        ``links`` are the numbers of its links, from one NPU to another.  The number is the ``way``
+        of :meth:`engine.network.routing.Router.route`.
         """
         if links not in self._numbers:
             self._numbers[links] = ~len(self._ways)
@@ -166,7 +167,7 @@ class Network:
                 )
 
     def _check_ways(self) -> None:
-        """Check that NPU 0 reaches every NPU and is reached by every NPU."""
+        """Raise :class:`DimsweepError` unless all NPUs can reach each other."""
         out: dict[Node, list[Node]] = {node: [] for node in self.devices}
         into: dict[Node, list[Node]] = {node: [] for node in self.devices}
         for link in self.links:
@@ -254,7 +255,7 @@ def _count_npus(graph: "nx.DiGraph") -> int:
 
 
 def _build_devices(graph: "nx.DiGraph") -> Iterator[tuple[Node, Device]]:
-    """Yield the devices of a graph; equal devices are created once."""
+    """Yield (node, device) of a graph; nodes with equal attributes share one object."""
     made: dict[tuple[object, ...], Device] = {}
     for node, attributes in graph.nodes(data=True):
         if isinstance(node, str) and node.startswith("NPU ") and _is_taken(node, graph):
@@ -343,7 +344,7 @@ _MAY_HAVE = ", ".join(field.name for field in fields(Link)[4:])
 
 
 def _find_problem(link: Link) -> str:
-    """Return the problem with a link, or an empty string."""
+    """Return a phrase that says what is invalid about a link, or ""."""
     if link.source == link.target:
         return "a link from a node to itself"
     if not _is_amount(link.bandwidth):

@@ -1,9 +1,10 @@
 """Networks from files: node-link JSON and GraphML, as networkx and most graph editors write them.
 
-A node with the attribute ``npu`` (its rank, a whole number) is an NPU, every other node a switch
-or what its ``kind`` says.  It may have the attributes of a :class:`Device`, and an edge has those
-of a :class:`Link`, each with its unit; what else a node has is an editor's, and passed over.  An
-undirected graph has each link in both directions.
+A node with the attribute ``npu`` (its rank, a whole number) is an NPU; every other node is a
+switch, unless its attribute ``kind`` says otherwise.  A node may have the attributes of a
+:class:`Device`, and an edge has the attributes of a :class:`Link`, each with its unit.  Other
+attributes of nodes are ignored: graph editors write them.  In an undirected graph each edge stands
+for a link in both directions.
 """
 
 import json
@@ -94,7 +95,7 @@ def parse_network(content: bytes, path: Path, *, is_json: bool) -> Network:
 
 
 def _is_json(path: Path) -> bool:
-    """Return whether a file is JSON, by its extension; else it is GraphML."""
+    """Return True for the extension of node-link JSON, False for an extension of GraphML."""
     endings = {".json": True, ".graphml": False, ".xml": False}
     if path.suffix.lower() not in endings:
         raise DimsweepError(
@@ -142,7 +143,7 @@ def write_network(network: Network, path: str | Path) -> None:
 
 
 def _format_attributes(of: Device | Link, names: Iterable[str]) -> dict[str, Any]:
-    """Return the attributes that differ from the defaults, as they are read."""
+    """Return the attributes that differ from their defaults, as text that the reader parses."""
     kind = type(of)
     usual = {name: getattr(kind, name, None) for name in names}  # none where it must be given
     changed = {name: value for name in names if (value := getattr(of, name)) != usual[name]}
@@ -190,7 +191,7 @@ def _read_objects(data: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def _take_id(node: dict[str, Any] | _Edge, key: str) -> Hashable:
-    """Remove and return the id of ``node``."""
+    """Remove and return the value of ``key`` in ``node``, which names a node of the graph."""
     if isinstance(node, tuple) or key not in node:
         raise _json_error(f"{key!r} is missing in {node}")
     value = node.pop(key)
@@ -198,7 +199,7 @@ def _take_id(node: dict[str, Any] | _Edge, key: str) -> Hashable:
 
 
 def _to_hashable(value: Any, key: str) -> Hashable:
-    """Return lists as tuples, such as the node of a product in networkx."""
+    """Return a node's id from JSON as a hashable value: lists become tuples."""
     if isinstance(value, dict | tuple) or value is None:
         raise _json_error(f"{key!r} is {value!r}; it must be a text, a number or a list of them")
     return tuple(_to_hashable(each, key) for each in value) if isinstance(value, list) else value
@@ -213,7 +214,7 @@ _TYPES: dict[str, Callable[[str], object]] = {
 
 
 class _Key(NamedTuple):
-    """A ``<key>`` of GraphML: the name, type and default of an attribute."""
+    """A ``<key>`` element of GraphML: it declares an attribute's name, type and default."""
 
     owner: str  # node, edge, graph, all
     name: str
@@ -283,9 +284,10 @@ def _read_end(element: ElementTree.Element, key: str) -> str:
 
 
 class _Attributes:
-    """Attributes of nodes or edges: their ``<data>``, and the file's defaults for missing ones.
+    """Reader of the attributes of nodes or of edges in GraphML.
 
-    Elements with equal data share one dictionary, which is read once.
+    It reads ``<data>`` elements, and uses the file's defaults for missing ones.  Elements with
+    equal data share one dictionary, which is parsed once.
     """
 
     def __init__(self, keys: Mapping[str, _Key], owner: str, tag: str) -> None:
@@ -341,7 +343,10 @@ def _build_graph(
 
 
 def _check_structure(ids: list[Any], edges: Sequence[_Edge], directed: object) -> None:
-    """Raise :class:`DimsweepError` for what networkx would silently merge or invent."""
+    """Raise :class:`DimsweepError` for repeated or undefined nodes and edges.
+
+    networkx would merge repeated ones and create undefined nodes without a message.
+    """
     if not isinstance(directed, bool):
         raise DimsweepError(
             "the graph is neither directed nor undirected",
@@ -410,7 +415,7 @@ def _name_node(node: object, data: _Data) -> Node:
 
 
 def _parse_link(data: _Data, place: str) -> dict[str, Any]:
-    """Return the attributes of the link at ``place``."""
+    """Parse the attributes of a link; ``place`` names the link in errors."""
     unknown = data.keys() - _PARSERS.keys()
     missing = [name for name in ("bandwidth", "latency") if name not in data]
     if unknown:

@@ -1,9 +1,9 @@
-"""Interconnects: networks that plan where ranks are and how collectives run on them.
+"""Interconnects: wafer-scale networks that place the ranks and plan the collectives themselves.
 
-An interconnect reduces in its switches or defines the rings of an all-reduce.  Its I/O controllers
-send a piece to several NPUs at once over a tree: a device copies the piece at each branching point.
-The reversed tree carries the data that NPUs store: a device sums it where branches meet.
-
+An interconnect reduces in its switches, or defines the rings of an all-reduce.  Its I/O controllers
+load data from outside in *pieces*: each piece is sent to several NPUs at once over a tree, and a
+device copies it at each branching point.  Data that NPUs store take the reversed tree, and a device
+sums the data where branches meet.
 """
 
 import math
@@ -25,12 +25,12 @@ Load = Mapping[tuple[Node, Node], float]  # of each link, the share of a control
 
 
 class Hop(NamedTuple):
-    """A link of a tree, by its number in the network.
+    """One link of an :class:`IoTree`, by its number in the network.
 
-    ``next`` are the hops that continue from its end, by their places in the tree.  A hop begins
-    when the ``awaits`` hops before it have begun to arrive, or have arrived completely if they are
-    ``stored`` at their end.  ``gets`` is the place of the NPU (or 0, the controller) that receives
-    its bytes, or NOBODY if they only pass.
+    ``next`` are the indices, in the tree, of the hops that continue from the link's end.  A hop
+    begins when the ``awaits`` hops before it have begun to arrive.  Where a hop is ``stored``, the
+    next hops begin only when it has arrived completely.  ``gets`` is the index of the NPU among the
+    receivers (0 for the controller) whose bytes end here, or NOBODY if the bytes only pass.
     """
 
     link: int
@@ -41,16 +41,16 @@ class Hop(NamedTuple):
 
 
 class IoTree(NamedTuple):
-    """The route of a piece; ``first`` are its initial hops."""
+    """The links that a piece of a load or store takes; ``first`` has the first hops' indices."""
 
     hops: tuple[Hop, ...]
     first: tuple[int, ...]
 
 
 def load_tree(network: Network, routes: Sequence[Route]) -> IoTree:
-    """Return the tree of the ``routes`` from a controller to several NPUs.
+    """Return the tree of the ``routes`` from one controller to several NPUs.
 
-    Routes with a common beginning share its links.
+    A route is a sequence of nodes.  Routes with a common beginning share its links.
     """
     places: dict[Route, int] = {}
     gets: dict[int, int] = {}
@@ -77,7 +77,7 @@ def load_tree(network: Network, routes: Sequence[Route]) -> IoTree:
 
 
 def store_tree(network: Network, load: IoTree) -> IoTree:
-    """Return the reversed tree: every receiving NPU becomes a sender."""
+    """Return the tree of a load reversed for a store: every receiving NPU becomes a sender."""
     above = {on: i for i, hop in enumerate(load.hops) for on in hop.next}
     back = [network.links[hop.link] for hop in load.hops]
     links = [network.number[link.target, link.source] for link in back]
@@ -90,13 +90,16 @@ def store_tree(network: Network, load: IoTree) -> IoTree:
 
 
 def _build_store_tree(network: Network, link: int, following: Iterable[int]) -> bool:
-    """Return whether a piece is stored at a link's end, so that no faster link after it idles."""
+    """Return whether a piece must arrive fully at the end of ``link``, as a next link is faster."""
     bandwidth = network.links[link].bandwidth
     return any(network.links[on].bandwidth > bandwidth for on in following)
 
 
 def compute_link_load(network: Network, ways: Sequence[IoTree]) -> Load:
-    """Return the load of each link by a controller's pieces, which take ``ways`` in turn."""
+    """Return, per link, the fraction of a controller's bytes that crosses it.
+
+    The controller's pieces take the trees ``ways`` in turn.
+    """
     loads: Counter[tuple[Node, Node]] = Counter()
     for tree in ways:
         for hop in tree.hops:
@@ -106,12 +109,15 @@ def compute_link_load(network: Network, ways: Sequence[IoTree]) -> Load:
 
 
 def compute_busiest_load(loads: Sequence[Load]) -> float:
-    """Return the load, in controllers, of the busiest link between NPUs or switches."""
+    """Return the load of the busiest link: the number of controllers' full rates it must carry."""
     return max(_sum_loads(loads).values())
 
 
 def compute_line_share(network: Network, loads: Sequence[Load], rate: float) -> float:
-    """Return the share of ``rate`` (bytes/s) that all controllers can have at once."""
+    """Return the fraction of ``rate`` (bytes/s) at which all controllers can send at once.
+
+    ``loads`` are the controllers' :func:`compute_link_load`; the narrowest link decides.
+    """
     room = 1.0
     for ends, load in _sum_loads(loads).items():
         room = min(room, network.links[network.number[ends]].bandwidth / (load * rate))
@@ -127,7 +133,7 @@ def _sum_loads(loads: Sequence[Load]) -> Counter[tuple[Node, Node]]:
 
 @dataclass(frozen=True)
 class ReductionTree:
-    """A tree of switches that reduce the bytes of a group."""
+    """A tree of switches that reduces the data of a group of NPUs."""
 
     #: Members below each leaf switch.
     leaves: Mapping[str, tuple[int, ...]]
@@ -139,7 +145,7 @@ class ReductionTree:
 
     @property
     def n_parts(self) -> int:
-        """Number of equal parts into which the bytes are divided."""
+        """Number of equal parts into which the data are divided, one for each lane."""
         return len(next(iter(self.lanes.values()))) if self.lanes else 1
 
 
@@ -148,11 +154,13 @@ Line = tuple[int, ...]  # ranks, or NPUs, that run a collective together
 
 @dataclass(frozen=True)
 class InterconnectPlan:
-    """``places`` are the NPUs of the ranks.
+    """Placement of ranks on NPUs, and a schedule of the groups that reduce in switches.
 
-    Lines that run at once are a set; of each set, ``rounds`` are the lines that pass the switches
-    at once, with the switches that reduce for them, by their NPUs: the rounds of a set take turns.
-    Lines in ``decomposed`` go around rings, as messages from NPU to NPU.
+    ``places`` holds the NPU of each rank.  A *line* is a group of ranks that runs a collective,
+    given as NPUs.  Lines that run at the same time form a set.  ``rounds[i]`` divides set i into
+    rounds: the lines of a round use the switches at once, each with its tree of switches, and the
+    rounds of a set take turns.  Lines in ``decomposed`` send messages from NPU to NPU around rings
+    instead.
     """
 
     places: Sequence[int]
@@ -161,35 +169,35 @@ class InterconnectPlan:
 
     @property
     def n_rounds(self) -> int:
-        """Largest number of rounds of a set."""
+        """Maximum number of rounds of a set."""
         return max(map(len, self.rounds), default=1)
 
     @property
     def n_serialised(self) -> int:
-        """Number of lines that wait for other lines of their set."""
+        """Number of lines that wait for other lines of the same set."""
         return sum(len(later) for rounds in self.rounds for later in rounds[1:])
 
     @property
     def n_moved(self) -> int:
-        """Number of ranks that are not on the NPU of their number."""
+        """Number of ranks that are placed on an NPU with another number."""
         return sum(rank != npu for rank, npu in enumerate(self.places))
 
 
 def map_lines(lines: Sequence[Line], places: Sequence[int]) -> list[Line]:
-    """Return the NPUs of each line of ranks, sorted."""
+    """Return each group of ranks as a tuple of their NPUs; the groups are sorted."""
     return sorted(tuple(places[rank] for rank in line) for line in lines)
 
 
 class Interconnect(ABC):
-    """NPUs and I/O controllers on one fabric.
+    """Base class: a wafer-scale network of NPUs and I/O controllers.
 
     Ranks are placed in the order of the NPUs unless :meth:`plan` places them differently; NPUs
-    without a rank are idle.  ``noun`` is its name in messages, and its key in a configuration.
-    ``io`` is the line rate of a controller (bytes/s), ``latency`` the latency of a link (ps).  Each
-    controller transfers its part of the bytes in ``pieces``, at least four of them at a time.  With
-    ``multicasts``, bytes that the members of a group load are sent to their NPUs only; else they
-    are broadcast to all NPUs.  With ``preempts``, a message in flight on a link is suspended for
-    a more urgent one.
+    without a rank are idle.  ``noun`` is the interconnect's name in messages, and its key in a
+    configuration. ``io`` is the line rate of a controller (bytes/s), ``latency`` the latency of a
+    link (ps).  Each controller transfers its share of the bytes in ``pieces``, at least four of
+    them at a time.  With ``multicasts``, bytes that the members of a group load are sent to their
+    NPUs only; else they are broadcast to all NPUs.  With ``preempts``, a message in flight on a
+    link is suspended for a more urgent one.
     """
 
     noun: ClassVar[str]
@@ -210,8 +218,8 @@ class Interconnect(ABC):
     def rings(self) -> tuple[int, int, bool] | None:
         """Two-level rings of an all-reduce among all NPUs; None if switches reduce.
 
-        Members of an inner ring, members of an outer ring, and whether half of the bytes goes the
-        other way round.
+        The value is (members of an inner ring, members of an outer ring, whether half of the bytes
+        goes around in the opposite direction).
         """
 
     @property
@@ -221,29 +229,32 @@ class Interconnect(ABC):
 
     @abstractmethod
     def io_routes(self, npus: Sequence[int]) -> Sequence[Sequence[Sequence[Route]]]:
-        """Return, for each I/O controller, the alternatives that its pieces take in turn.
+        """Return, for each I/O controller, sets of routes that its pieces take in turn.
 
-        An alternative is a route to each of ``npus``, in their order.  Routes with a common
-        beginning may share it.
+        A set has one route to each of ``npus``, in their order.  Routes with a common beginning may
+        share it.
         """
 
     def io_trees(self, npus: Sequence[int]) -> Sequence[Sequence[IoTree]]:
-        """Return the trees of :meth:`io_routes`."""
+        """Return, for each I/O controller, its sets of :meth:`io_routes` as trees."""
         network = self.network
         return [[load_tree(network, routes) for routes in ways] for ways in self.io_routes(npus)]
 
     @cached_property
     def streams(self) -> Sequence[Load]:
-        """Load of each I/O controller on the links when it broadcasts to all NPUs."""
+        """Link loads of each I/O controller that broadcasts to all NPUs.
+
+        See :func:`compute_link_load`.
+        """
         trees = self.io_trees(range(self.n_npus))
         return [compute_link_load(self.network, ways) for ways in trees]
 
     @abstractmethod
     def trees(self, lines: Sequence[tuple[int, ...]]) -> Mapping[frozenset[int], ReductionTree]:
-        """Return the reducing switches of each of ``lines`` of NPUs, by its members.
+        """Return the tree of reducing switches for each group of NPUs in ``lines``, by its members.
 
-        The lines run their collectives at once.  Empty on a fabric that does not reduce.
-        Raises :class:`DimsweepError` for lines that it cannot route.
+        The groups run their collectives at once.  Empty on an interconnect that does not reduce.
+        Raises :class:`DimsweepError` for groups that it cannot route at the same time.
         """
 
     def places(self, sizes: Sequence[int]) -> Sequence[int]:
@@ -251,9 +262,9 @@ class Interconnect(ABC):
         return range(math.prod(sizes))
 
     def plan(self, sets: Sequence[Sequence[Line]], sizes: Sequence[int]) -> InterconnectPlan:
-        """Return the :meth:`places` of the ranks and the :meth:`trees` of each set of lines.
+        """Return the :meth:`places` of the ranks and the :meth:`trees` of each set of groups.
 
-        The lines of one of ``sets`` run their collectives at once.
+        The groups of ranks in one of ``sets`` run their collectives at once.
         """
         places = self.places(sizes)
         return InterconnectPlan(
@@ -262,7 +273,7 @@ class Interconnect(ABC):
 
     @abstractmethod
     def bisection(self) -> float:
-        """Return the bytes/s, one way, over the narrowest cut into (nearly) equal halves."""
+        """Return the bisection bandwidth: bytes/s in one direction between nearly equal halves."""
 
     @cached_property
     @abstractmethod
@@ -271,12 +282,12 @@ class Interconnect(ABC):
 
     @cached_property
     def io_share(self) -> float:
-        """Share of their line rate at which all I/O controllers can broadcast at once."""
+        """Fraction of their line rate at which all I/O controllers can broadcast at once."""
         return compute_line_share(self.network, self.streams, self.io)
 
     @property
     def stream_bandwidth(self) -> float:
-        """Bytes/s at which every NPU receives the broadcasts of all I/O controllers."""
+        """Bytes/s that every NPU receives while all I/O controllers broadcast."""
         return len(self.streams) * self.io * self.io_share
 
     def check_ranks(self, n_ranks: int) -> None:

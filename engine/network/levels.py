@@ -15,7 +15,7 @@ NPUS = "npu"
 
 @dataclass(frozen=True)
 class Level:
-    """Links in both directions from each device ``below`` to switches called ``switch``."""
+    """One level of a network: switches called ``switch``, linked both ways to devices ``below``."""
 
     switch: str
     bandwidth: float
@@ -57,7 +57,7 @@ def build_levels(n_npus: int, levels: Sequence[Level]) -> Network:
 
 
 def _add_level(wires: Wires, level: Level, devices: dict[str, Sequence[Node]]) -> list[Node]:
-    """Add a level's links, and return its switches."""
+    """Add a level's switches and links to ``wires``, and return the switches."""
     below = devices.get(level.below)
     if below is None:
         problem = f"no earlier level is named {level.below!r}"

@@ -1,4 +1,9 @@
-"""Packing trees: devices without data are split off, then branchings are grown from each NPU."""
+"""Packing of trees into a network: the two steps of ForestColl behind :func:`build_forest`.
+
+First, switches and other devices without data are removed, and their capacity is turned into
+capacity between their neighbours (:class:`Splitter`).  Then spanning trees are grown from each NPU
+(:class:`Branchings`).
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,7 +24,7 @@ Pair = tuple[int, int]
 
 
 class BundledLinks:
-    """Capacities between devices, in units, each with the paths of links that it consists of."""
+    """Capacities between pairs of devices, in units, each with the link paths that provide it."""
 
     def __init__(self, bundles: dict[Pair, Bundle]) -> None:
         self._bundles = bundles
@@ -37,21 +42,21 @@ class BundledLinks:
         return cls({pair: {(link,): n} for pair, link, n in rows if n})
 
     def units_between(self, a: int, b: int) -> int:
-        """Return the units that ``a`` can send to ``b``."""
+        """Return the capacity from device ``a`` to device ``b`` in units."""
         return self.out[a].get(b, 0)
 
     def ways(self, a: int, b: int) -> Bundle:
-        """Return the paths from ``a`` to ``b`` with their units."""
+        """Return the link paths from ``a`` to ``b``, with the units of capacity of each."""
         return self._bundles.get((a, b), {})
 
     def items(self) -> Iterator[tuple[int, int, int]]:
-        """Yield each pair of devices with the units that the first can send to the second."""
+        """Yield (a, b, units) for each pair of devices with capacity from ``a`` to ``b``."""
         for a, targets in self.out.items():
             for b, n in targets.items():
                 yield a, b, n
 
     def joins(self, ranks: Collection[int]) -> bool:
-        """Return whether each rank reaches all others."""
+        """Return whether each of ``ranks`` can reach all other ranks."""
         first = next(iter(ranks))
         return all(set(ranks) <= _reached(first, ways) for ways in (self.out, self.into))
 
@@ -67,7 +72,7 @@ class BundledLinks:
         return BundledLinks({pair: dict(bundle) for pair, bundle in self._bundles.items()})
 
     def take(self, a: int, b: int, n: int) -> Bundle:
-        """Remove and return ``n`` units; units of shorter paths go first."""
+        """Remove ``n`` units from ``a`` to ``b``, shorter paths first; return the removed paths."""
         bundle, taken = self._bundles[a, b], Bundle()
         for way in sorted(bundle, key=lambda way: (len(way), way)):
             part = min(n, bundle[way])
@@ -80,7 +85,7 @@ class BundledLinks:
         return taken
 
     def put(self, a: int, b: int, bundle: Bundle) -> None:
-        """Add the units of ``bundle``."""
+        """Add the paths and units of ``bundle`` to the capacity from ``a`` to ``b``."""
         own = self._bundles.setdefault((a, b), {})
         for way, n in bundle.items():
             own[way] = own.get(way, 0) + n
@@ -94,7 +99,7 @@ class BundledLinks:
             del self._bundles[a, b], self.out[a][b], self.into[b][a]
 
     def join(self, a: int, device: int, b: int, n: int) -> None:
-        """Turn ``n`` units from ``a`` over a device to ``b`` into units from ``a`` to ``b``."""
+        """Turn ``n`` units from ``a`` through ``device`` to ``b`` into direct units."""
         first, second = self.take(a, device, n), self.take(device, b, n)
         if a == b:
             return
@@ -117,7 +122,7 @@ class BundledLinks:
             self.take(device, b, n)
 
     def capacities(self, like: Capacities) -> Capacities:
-        """Return the capacities between the same devices, one link for each pair."""
+        """Return these capacities on the devices of ``like``, with one link per pair of devices."""
         rows = list(self.items())
         tail, head, capacity = zip(*rows, strict=True) if rows else ((), (), ())
         return replace(
@@ -130,7 +135,7 @@ class BundledLinks:
 
 
 def _reached(first: int, ways: Mapping[int, Mapping[int, int]]) -> set[int]:
-    """Return all devices that are reachable from ``first``."""
+    """Return all devices that are reachable from ``first`` along ``ways``."""
     reached, open_ = {first}, [first]
     while open_:
         new = set(ways.get(open_.pop(), ())) - reached
@@ -153,7 +158,7 @@ def _reached(first: int, ways: Mapping[int, Mapping[int, int]]) -> set[int]:
 
 
 class Join(NamedTuple):
-    """``n`` units from ``a`` through a device to ``b``."""
+    """``n`` units from ``a`` through a removed device to ``b``, replaced by direct capacity."""
 
     a: int
     b: int
@@ -161,14 +166,17 @@ class Join(NamedTuple):
 
 
 class Splitter:
-    """Removes devices from ``wires`` while each rank can receive ``k`` units from each rank."""
+    """Removes devices that are not ranks from ``wires``, and keeps the capacity through them.
+
+    After each removal each rank can still receive ``k`` units from each rank.
+    """
 
     def __init__(self, wires: BundledLinks, like: Capacities, k: int) -> None:
         self.wires, self._like, self._k = wires, like, k
         self._hops = _hops(like)
 
     def run(self) -> BundledLinks:
-        """Remove all devices but the ranks, those with the fewest links first."""
+        """Remove all devices but the ranks, devices with the fewest links first."""
         ranks = set(self._like.ranks)
         wires = self.wires
         devices = [i for i in range(len(self._like.nodes)) if i not in ranks]
@@ -186,7 +194,7 @@ class Splitter:
         self.wires.drop(device)
 
     def _list_joins(self, device: int) -> list[Join]:
-        """Return joins that divide incoming units over outgoing links without detour."""
+        """Return joins that divide a device's incoming over outgoing units along shortest paths."""
         wires = self.wires
         into, out = wires.into[device], wires.out[device]
         on = {a: [b for b in out if self._is_on_a_way(a, device, b)] for a in into}
@@ -200,14 +208,14 @@ class Splitter:
         ]
 
     def _is_on_a_way(self, a: int, device: int, b: int) -> bool:
-        """Return whether a shortest path between two ranks passes all three devices."""
+        """Return whether a shortest path between ranks passes ``a``, ``device``, ``b`` in order."""
         hops = self._hops
         through = hops.to[:, a] + hops.between[a, device] + hops.between[device, b]
         total = through[:, None] + hops.back[None, :, b]
         return a != b and bool((total == hops.ranks).any())
 
     def _join(self, device: int, joins: Sequence[Join]) -> None:
-        """Apply the joins if no rank then lacks units; else try each half of them."""
+        """Apply all ``joins`` if every rank then still receives its units; else try each half."""
         if not joins:
             return
         before = self.wires.copy()
@@ -222,7 +230,7 @@ class Splitter:
             self._join(device, joins[half:])
 
     def _join_pair(self, device: int, a: int, b: int) -> None:
-        """Join as many units of a pair as possible."""
+        """Make as many units as possible from ``a`` through ``device`` to ``b`` direct."""
         n = min(self.wires.units_between(a, device), self.wires.units_between(device, b))
         if not n:
             return
@@ -238,12 +246,12 @@ class Splitter:
         return wires
 
     def _find_lack(self, wires: BundledLinks) -> int:
-        """Return the largest number of units that a rank lacks."""
+        """Return :func:`lack` for the capacities ``wires``."""
         return lack(wires, self._like, self._k)
 
 
 class _Hops(NamedTuple):
-    """Least numbers of links between all devices, from ranks, to ranks, and among ranks."""
+    """Minimum numbers of links: between all devices, from ranks, to ranks, and among ranks."""
 
     between: np.ndarray
     to: np.ndarray
@@ -264,7 +272,7 @@ def _hops(like: Capacities) -> _Hops:
 
 
 def lack(wires: BundledLinks, like: Capacities, k: int) -> int:
-    """Return the most units that a rank lacks of receiving ``k`` units from each rank."""
+    """Return the largest shortfall, over ranks, in receiving ``k`` units from each rank at once."""
     capacities = wires.capacities(like)
     flows = Flows(capacities, Fraction(1, k))
     return max(flows.wanted - flows.value(twins[0]) for twins in capacities.equivalent_ranks)
@@ -285,10 +293,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class Grown:
-    """``n`` trees from ``root`` with the same edges.
+    """``n`` equal trees from ``root`` to the other ranks, possibly unfinished.
 
-    ``edges`` lead from parent to child, each after that of its parent; ``depth`` is the number of
-    edges from the root to each NPU.
+    ``edges`` are (parent, child), each listed after the edge that leads to the parent; ``depth`` is
+    the number of edges from the root to each rank reached.
     """
 
     root: int
@@ -298,7 +306,7 @@ class Grown:
 
 
 class Branchings:
-    """A builder of ``k`` trees from each rank, from ``wires`` with enough capacity."""
+    """A builder of ``k`` spanning trees from each rank, within the capacities ``wires``."""
 
     def __init__(self, wires: BundledLinks, ranks: tuple[int, ...], k: int) -> None:
         self._ranks, self._k = ranks, k
@@ -321,7 +329,7 @@ class Branchings:
         return done
 
     def _grow(self, tree: Grown, open_: list[Grown]) -> None:
-        """Extend a tree to all ranks; equal trees that cannot use the same edge are split off."""
+        """Extend ``tree`` to all ranks; copies that cannot share an edge move to ``open_``."""
         place, refused = self._place, set[tuple[int, int]]()
         while len(tree.depth) < len(self._ranks):
             for a, b in self._candidates(tree):
@@ -341,7 +349,7 @@ class Branchings:
             tree.depth[b] = tree.depth[a] + 1
 
     def _candidates(self, tree: Grown) -> list[tuple[int, int]]:
-        """Return the edges out of a tree, those nearest to the root and with most room first."""
+        """Return the edges out of ``tree``: nearest to the root first, then with most capacity."""
         inside = np.array([self._place[rank] for rank in tree.depth])
         outside = np.ones(len(self._ranks), np.bool_)
         outside[inside] = False
@@ -354,7 +362,7 @@ class Branchings:
         return [(ranks[inside[rows[i]]], ranks[columns[i]]) for i in order.tolist()]
 
     def _allowed(self, a: int, b: int, tree: Grown, open_: list[Grown]) -> int:
-        """Return how many trees of a kind may use the edge from ``a`` to ``b``."""
+        """Return how many copies of ``tree`` may use edge ``a`` to ``b`` and not block others."""
         from scipy.sparse.csgraph import maximum_flow
 
         others = sum(each.n for each in open_) + self._k * len(self._waiting)
@@ -362,7 +370,7 @@ class Branchings:
         return int(min(self._room[a, b], tree.n, found - others))
 
     def _build_reserve(self, a: int, open_: list[Grown]) -> "csr_array":
-        """Return the room as a graph, with the units that ``a`` must reserve for other trees."""
+        """Return the unused capacities as a graph in which ``a`` also supplies unfinished trees."""
         from scipy.sparse import csr_array
 
         n, m = len(self._ranks), len(open_)

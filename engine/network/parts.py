@@ -1,4 +1,4 @@
-"""Parts that are bought whole, and dated lists of their prices and powers."""
+"""Parts for a bill of materials, sold as whole units, and dated lists of prices and powers."""
 
 import math
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _PORTS = 2**16
 
 
 class PartKind(StrEnum):
-    """The kind of a part: a device of a network, or a joint between devices."""
+    """The kind of a part: a device of a network, or a cable or transceiver between devices."""
 
     NPU = "npu"
     NIC = "nic"
@@ -55,7 +55,7 @@ class Amount:
 
 @dataclass(frozen=True)
 class Part:
-    """A part that is bought whole."""
+    """A product of a price list, sold in whole units: a switch, NIC, cable, transceiver, NPU ..."""
 
     name: str
     #: Device or joint.
@@ -82,19 +82,19 @@ class Part:
 
     @property
     def label(self) -> str:
-        """Title, or else the name in the list."""
+        """Name of the part in reports: its title, or else its name in the price list."""
         return self.title or self.name
 
     def split(self, bandwidth: float) -> int:
-        """Return the ports of ``bandwidth`` that one port splits into; 0: it is too slow."""
+        """Return how many ports of ``bandwidth`` bytes/s one port splits into; 0: too slow."""
         if not self.bandwidth:
             return 1
         return min(self.splits, math.floor(self.bandwidth / bandwidth * (1 + _NOISE)))
 
     def ports_for(self, bandwidth: float) -> tuple[float, int]:
-        """Return the bandwidth and the number of ports when each must have ``bandwidth`` bytes/s.
+        """Return (bytes/s, number) of ports, split so that each has ``bandwidth`` bytes/s or more.
 
-        Ports are split as far as each part still has this bandwidth, and not at all if none has it.
+        Ports that are too slow for ``bandwidth`` are not split.
         """
         n = max(1, self.split(bandwidth))
         return self.bandwidth / n, self.ports * n
@@ -102,7 +102,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Cabling:
-    """The medium (empty on a board) and the length (m) of a tier's links."""
+    """The cables of a tier: their medium (empty: traces on a board) and their length (m)."""
 
     medium: Medium
     length: float = 0.0
@@ -110,11 +110,11 @@ class Cabling:
 
 @dataclass(frozen=True)
 class Need:
-    """The properties of a device or cable of a network that decide which part it is.
+    """A device or cable that a network requires, described by the properties a part must have.
 
-    ``ports`` are bandwidths (bytes/s) and the number of used ports of each, the fastest first.
-    ``radix`` is the least number of ports, free ones included (0: any number).  ``part`` is the
-    part that the network names, and ``price`` and ``watts`` are the values that it states.
+    ``ports`` are (bytes/s, number of used ports), the fastest first.  ``radix`` is the minimum
+    number of ports, free ones included (0: any number).  ``part`` is the part that the network
+    names, and ``price`` and ``watts`` are the values that the network states.
     """
 
     kind: PartKind
@@ -134,21 +134,21 @@ class Need:
 
     @property
     def description(self) -> str:
-        """Ports, or a cable's properties: ``64 x 400 Gb/s``, ``fibre, 30 m, 400 Gb/s``."""
+        """Ports, or a cable's properties, as text: ``64 x 400 Gb/s``, ``fibre, 30 m, 400 Gb/s``."""
         if self.kind is PartKind.CABLE:
             return f"{self.medium}, {self.length:g} m, {format_bit_rate(self.ports[0][0])}"
         return ", ".join(f"{n} x {format_bit_rate(bandwidth)}" for bandwidth, n in self.ports)
 
 
 def format_bit_rate(bandwidth: float) -> str:
-    """Format a bandwidth (bytes/s) in bits, as ports are called: ``400 Gb/s``."""
+    """Format a bandwidth (bytes/s) as a port's bit rate: ``400 Gb/s``."""
     bits = bandwidth * 8e-9
     return f"{bits:g} Gb/s" if bits < 1e4 else format_quantity(bandwidth, BANDWIDTH)
 
 
 @dataclass(frozen=True)
 class PriceList:
-    """Parts with unique names, and the cabling of each tier.
+    """Parts with prices and unique names, and the cabling of each tier.
 
     ``pue`` is the power of a data centre over the power of its machines.  Raises
     :class:`DimsweepError` for a repeated part.
@@ -174,7 +174,7 @@ class PriceList:
         return [part for part in self.parts if part.kind is kind]
 
     def find(self, need: Need) -> tuple[Part, int] | None:
-        """Return the cheapest part that meets ``need``, and the number of pieces; or None.
+        """Return the cheapest part that meets ``need``, and how many of it are needed; or None.
 
         Only parts with a price count.  If the network names a part, only that part counts.
         """
@@ -190,7 +190,7 @@ class PriceList:
 
 
 def _pieces(part: Part, need: Need) -> int:
-    """Return the number of pieces of ``part`` that meet ``need``; 0: it does not fit."""
+    """Return how many units of ``part`` meet ``need``; 0: it does not fit."""
     if need.part and need.part != part.name:
         return 0
     if need.kind is PartKind.CABLE:

@@ -1,4 +1,4 @@
-"""Shortest paths of a network: their lengths, and the load of links that share them evenly."""
+"""Shortest paths of a network: their mean length, and link loads under even spreading."""
 
 import math
 from collections.abc import Iterator
@@ -26,9 +26,9 @@ _Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PathLengths:
-    """Links on a shortest path, averaged over all pairs of NPUs.
+    """Mean number of links on a shortest path, over all pairs of NPUs.
 
-    ``mean`` is the value of the whole network.  ``failed`` is its average over networks that lack
+    ``mean`` is the value for the whole network.  ``failed`` is its average over networks that lack
     one switch each; pairs that are disconnected do not count.
     """
 
@@ -37,7 +37,7 @@ class PathLengths:
 
 
 class _Graph(NamedTuple):
-    """``n`` NPUs, other nodes, and edges between them, by their targets."""
+    """A network for path searches: the first ``n`` nodes are NPUs; edges are sorted by target."""
 
     n: int
     nodes: int
@@ -48,14 +48,16 @@ class _Graph(NamedTuple):
 
 
 def measure_path_lengths(network: Network, servers: int = 1) -> PathLengths:
-    """Return the path lengths of a network (Yan et al., SIGCOMM 2025, table 3).
+    """Return the mean path lengths of a network (Yan et al., SIGCOMM 2025, table 3).
 
-    With ``servers`` above 1, that number of consecutive NPUs are one link apart.  NPUs forward
-    messages.  Switches with a cable fail; switches on a board do not.
+    With ``servers`` above 1, each group of that number of consecutive NPUs is a server, whose NPUs
+    are one link apart.  NPUs forward messages.  Only switches with a cable fail; switches on a
+    board do not.
 
-    Switches of one colour (see ``_refine_colours``) should be interchangeable.  Two of each colour
-    fail, the first and the last; if their results differ, all of them fail one by one.  Otherwise
-    equal results of the others are assumed, not proven.
+    Switches of one colour (see ``_refine_colours``) should be interchangeable.  For each colour the
+    failures of the first and the last switch are computed; if their results differ, all switches of
+    the colour fail one by one.  Otherwise the others are assumed, not proven, to give equal
+    results.
 
     Raises :class:`DimsweepError` if ``servers`` does not divide the number of NPUs.
     """
@@ -100,10 +102,10 @@ def _build_graph(edges: _Ints, n: int, nodes: int, servers: int) -> _Graph:
 
 
 def _refine_colours(edges: _Ints, graph: _Graph) -> _Ints:
-    """Return a stable colouring of the nodes.
+    """Return a number (colour) per node; nodes of a colour look alike (colour refinement).
 
-    Nodes of a colour have equal numbers of NPUs at each distance, and of neighbours of each colour.
-    Sums of random numbers represent multisets of colours.
+    Nodes of a colour have equal numbers of NPUs at each distance, and equal numbers of neighbours
+    of each colour.  Sums of random numbers represent multisets of colours.
     """
     random, (n, nodes, servers, *_) = np.random.default_rng(0), graph
     profiles = _profiles(edges, graph)
@@ -123,7 +125,7 @@ def _refine_colours(edges: _Ints, graph: _Graph) -> _Ints:
 
 
 def _profiles(edges: _Ints, graph: _Graph) -> _Ints:
-    """Return, for each node, the number of NPUs that reach it in 0, 1, ... hops.
+    """Return a row per node: the number of NPUs that reach it in 0, 1, ... hops, and more.
 
     Further columns: its kind, adjacent servers, and sums of squares of the numbers of paths of two
     to four hops to other switches.
@@ -153,7 +155,7 @@ def _profiles(edges: _Ints, graph: _Graph) -> _Ints:
 
 
 def _mean_length(graph: _Graph) -> float:
-    """Return the mean over all ordered pairs of different NPUs that can reach each other."""
+    """Return the mean hops over all ordered pairs of different NPUs that can reach each other."""
     total = pairs = 0
     for own in _split_chunks(graph.n):
         met = [
@@ -172,7 +174,7 @@ def _split_chunks(n: int) -> Iterator[_Ints]:
 
 
 def _spread_bits(own: _Ints, graph: _Graph) -> Iterator[NDArray[np.uint64]]:
-    """Yield, for 0, 1, ... hops, a bit set of the NPUs of ``own`` that reach each node."""
+    """Yield, for 0, 1, ... hops, each node's bit set of the NPUs ``own`` within that many hops."""
     n, nodes, servers, sources, targets, starts = graph
     place = own - own[0]
     reached = np.zeros((nodes, (len(own) + 63) // 64), dtype=np.uint64)
@@ -207,8 +209,9 @@ _PIECE = 2_000_000  # maximum senders times links in one array
 
 
 class Wiring(NamedTuple):
-    """Links as arrays (links,): source nodes, target nodes, lanes, and bytes/s of all lanes.
+    """The links of a network as arrays of shape (links,).
 
+    The columns are source node, target node, number of lanes, and bytes/s of all lanes together.
     The first nodes are the NPUs.
     """
 
@@ -219,7 +222,7 @@ class Wiring(NamedTuple):
 
     @classmethod
     def from_network(cls, network: Network) -> "Wiring":
-        """Return the links of a network, with NPUs numbered first."""
+        """Return the links of a network as arrays; NPUs are numbered before other nodes."""
         nodes = sorted(network.graph, key=lambda node: (isinstance(node, str), node))
         number = {node: i for i, node in enumerate(nodes)}
         return cls(
@@ -231,7 +234,11 @@ class Wiring(NamedTuple):
 
 
 class Spread:
-    """The shortest paths between the NPUs ``ends``, through links that are as wide both ways."""
+    """Even spreading of messages between NPUs over all their shortest paths.
+
+    ``ends`` are the NPUs that may send or receive.  Every link must have a reverse link of equal
+    width.
+    """
 
     def __init__(self, wiring: Wiring, ends: ArrayLike) -> None:
         self._wiring, own = wiring, np.unique(ends)
@@ -259,9 +266,9 @@ class Spread:
         return csr_array((lanes, (tail, head)), shape=(self._n_nodes, self._n_nodes))
 
     def seconds(self, senders: ArrayLike, targets: ArrayLike) -> Floats:
-        """Return each link's busy time, shape (links,), if each sender sends its target a byte.
+        """Return each link's busy time (s), shape (links,), if sender i sends target i one byte.
 
-        Senders and targets must be ends of the network.
+        Senders and targets must be among the NPUs ``ends``.
         """
         tail, head, lanes, bandwidth = self._wiring
         one, other = self._row[np.asarray(senders)], self._row[np.asarray(targets)]

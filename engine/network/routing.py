@@ -16,7 +16,7 @@ _Layer = dict[Node, list[int]]  # of nodes as far from a target: the links that 
 
 
 class _Between(NamedTuple):
-    """Counts of shortest paths between two sets of nodes: in total, per node, link and end node."""
+    """Counts of shortest paths between two sets of nodes: all, per node, per link, per end node."""
 
     total: int
     onwards: Counter[Node]
@@ -45,7 +45,7 @@ class Routing(StrEnum):
 
 
 class Router:
-    """The routes through a network, each computed once.
+    """Computes and caches the routes of messages through a network.
 
     Raises :class:`DimsweepError` for dimension order in a network without coordinates.
     """
@@ -114,7 +114,10 @@ class Router:
         )
 
     def routes(self, source: int, target: int) -> tuple[tuple[int, ...], ...]:
-        """Return all shortest paths between two NPUs; in dimension order if the routing is."""
+        """Return all shortest paths between two NPUs, as link numbers.
+
+        Under dimension-order routing: all paths that are shortest within each dimension in turn.
+        """
         if not self._network.sizes or self._routing is not Routing.DIMENSION_ORDER:
             return tuple(self._list_paths(source, target))
         ways: list[tuple[int, ...]] = [()]
@@ -126,11 +129,11 @@ class Router:
         return tuple(ways)
 
     def spread(self, source: int, target: int) -> dict[int, float]:
-        """Return the links of all shortest paths, each with the share of the paths that pass it.
+        """Return each link on a shortest path, with the fraction of the shortest paths that use it.
 
-        A link is one path whatever its number of lanes, as where a switch hashes or sprays over its
-        links; :class:`engine.network.paths.Spread` counts each lane.  The part between the switches
-        of two NPUs is computed once for all pairs of NPUs on these switches.
+        A link counts as one path whatever its number of lanes, as where a switch hashes or sprays
+        over its links; :class:`engine.network.paths.Spread` counts each lane.  The part between the
+        switches of two NPUs is computed once for all pairs of NPUs on these switches.
         """
         distances = self._distances_to(target)
         hops = distances.next_to(self._out[source]) + 1
@@ -163,7 +166,7 @@ class Router:
     def _count(
         self, distances: "_Distances", heads: list[Node], tails: list[Node], far: range
     ) -> "_Between":
-        """Count the paths from ``heads`` to ``tails`` by links to nodes ``far`` from the target.
+        """Count the paths from ``heads`` to ``tails``, nodes that are ``far`` hops from the target.
 
         A node is repeated once for each path that leads to it, or from it.
         """
@@ -229,7 +232,7 @@ class Router:
         return tuple(found)
 
     def _next_links(self, distances: "_Distances", remaining: int, node: Node) -> list[int]:
-        """Return the links of a node that lead to nodes ``remaining`` hops away.
+        """Return the links of ``node`` to nodes that are ``remaining`` hops from the target.
 
         An NPU prefers links without a medium (NVLink) to cables.
         """
@@ -245,7 +248,7 @@ class Router:
         return numbers
 
     def _distances_to(self, target: Node) -> "_Distances":
-        """Return the distances to a node; NPUs on the same switches share most of them."""
+        """Return all nodes' distances to ``target``; NPUs on equal switches share most of them."""
         if target not in self._distances:
             before = self._in[target]
             if isinstance(target, int) and before and all(isinstance(each, str) for each in before):
@@ -256,12 +259,15 @@ class Router:
         return self._distances[target]
 
     def _distances_of_last(self, node: Node, target: int) -> "_Distances":
-        """Return the distances to the node before a target, which no other route passes."""
+        """Return distances to ``node``, the last node before ``target`` on a route."""
         switch = _find_switch(self._in[node], target)
         return _Behind(node, [self._distances_to(switch)]) if switch else self._distances_to(node)
 
     def _number_in_line(self, npu: int, other: int) -> int:
-        """Return the number of ``npu`` in the dimensions in which it differs from ``other``."""
+        """Return the number of ``npu`` in the dimensions where it differs from ``other``.
+
+        The number is mixed-radix over the coordinates in these dimensions.
+        """
         sizes, number, stride = self._network.sizes, 0, 1
         if not sizes:
             return npu
@@ -274,9 +280,10 @@ class Router:
 
 
 def first_hops(network: Network, source: int) -> dict[Node, set[Node]]:
-    """Return for each node the neighbours of NPU ``source`` by which shortest ways lead to it.
+    """Return, for each node, the neighbours of NPU ``source`` that begin a shortest path to it.
 
-    Of equally near neighbours those without cables count, as in :meth:`Router.route`.
+    If neighbours without cables (NVLink) are among them, only these are returned, as in
+    :meth:`Router.route`.
     """
     found: dict[Node, set[Node]] = {source: set()}
     layer: dict[Node, set[Node]] = {head: {head} for head in network.graph[source]}
@@ -293,17 +300,17 @@ def first_hops(network: Network, source: int) -> dict[Node, set[Node]]:
 
 
 def has_equal_paths(network: Network) -> bool:
-    """Return whether switches choose among paths of the fewest hops.
+    """Return whether switches have several next hops on shortest paths between NPUs.
 
-    Samples the routes from the first NPU to three others.  A choice of the NPU itself does not
-    count: its adapter makes it, such as that of its server.
+    Samples the routes from the first NPU to three others.  A choice of the sending NPU among its
+    links does not count, because its network adapter makes it.
     """
     router, n = Router(network, Routing.SHORTEST), network.n_npus
     return any(router.has_choice(0, target) for target in {1, n // 2, n - 1} if 0 < target < n)
 
 
 class _Distances:
-    """Layers of nodes by distance: ``layers[k]`` are ``k`` hops from a target, built on demand.
+    """Nodes by distance: ``layers[k]`` are ``k`` hops from a target; computed on demand.
 
     ``before`` are the distances to the switch that all paths to the target pass, if there is one;
     ``found`` caches the links of a node that lead to a given distance.
@@ -318,10 +325,10 @@ class _Distances:
         self._predecessors = predecessors
 
     def next_to(self, neighbours: dict[Node, int], most: int | None = None) -> int:
-        """Return the distance of the nearest of ``neighbours``, or ``most`` if it is no nearer.
+        """Return the target's distance from the nearest of ``neighbours``, at most ``most``.
 
         Asking for a node's neighbours instead of the node saves a layer, which for two NPUs of a
-        switch contains all others.
+        switch contains all other nodes.
         """
         hops = 0
         while hops != most and neighbours.keys().isdisjoint(self.layer(hops)):
@@ -329,11 +336,11 @@ class _Distances:
         return hops
 
     def links_into(self, hops: int, out: dict[Node, int]) -> list[int]:
-        """Return the links that lead to nodes ``hops`` away, lowest number first."""
+        """Return the links to nodes ``hops`` from the target, lowest number first."""
         return _links_into(self.layer(hops), out)
 
     def layer(self, hops: int) -> set[Node]:
-        """Return the nodes ``hops`` away."""
+        """Return the nodes ``hops`` from the target."""
         while hops >= len(self.layers):
             layer = {before for node in self.layers[-1] for before in self._predecessors[node]}
             layer -= self._seen

@@ -1,8 +1,8 @@
-"""Wires: the devices and links that every source of networks lays, with their limits.
+"""A builder of network graphs: NPUs, switches and cables, and checks of their numbers.
 
-Fabrics, levels and generators lay :class:`Wires`; :meth:`Wires.network` makes the network of them.
-The links of a folded Clos network and of a dragonfly are listed here once, for fabrics (in place of
-one switch of a dimension) and generators (whole networks) alike.
+Fabrics, levels and generators add devices and links to :class:`Wires`; :meth:`Wires.network` makes
+the network.  The links of a folded Clos network and of a dragonfly are listed here once, for
+fabrics (which replace one switch of a dimension) and for generators (whole networks).
 """
 
 from collections.abc import Iterator
@@ -19,15 +19,15 @@ Router = tuple[int, int]  # the number of a group, and of a router in it
 
 
 class Wires:
-    """A graph of NPUs, switches and links that grows.
+    """A graph under construction, to which NPUs, switches and cables are added.
 
     Parameters
     ----------
     bandwidth, latency
-        Bytes/s and ps of a cable that is laid without them.
+        Bytes/s (in each plane) and ps of a cable that is added without them.
     planes
-        Copies of all switches and cables.  The graph has each once, as wide as all copies together,
-        ``bandwidth`` included.
+        Number of parallel copies of all switches and cables.  The graph has one copy, with the
+        bandwidth and lanes of all copies together.
     """
 
     def __init__(self, bandwidth: float = 0.0, latency: int = 0, planes: int = 1) -> None:
@@ -46,13 +46,13 @@ class Wires:
         return range(n)
 
     def switches(self, name: str, n: int, ports: int | None, **device: object) -> list[Node]:
-        """Add ``n`` switches called ``name 0`` and so on, of a radix of ``ports`` (None: any)."""
+        """Add ``n`` switches ``name 0``, ``name 1``, ... with ``ports`` ports (None: any)."""
         made: list[Node] = [f"{name} {i}" for i in range(n)]
         self.graph.add_nodes_from(made, **self.device(ports), **device)
         return made
 
     def device(self, ports: int | None = None) -> dict[str, int]:
-        """Return the attributes of a switch of a radix of ``ports`` (None: any) in each plane."""
+        """Return the node attributes of a switch with ``ports`` ports (None: any) in each plane."""
         radix = {} if ports is None else {"ports": ports * self.planes}
         return radix | ({"planes": self.planes} if self.planes > 1 else {})
 
@@ -66,10 +66,10 @@ class Wires:
         bandwidth: float | None = None,
         latency: int | None = None,
     ) -> None:
-        """Add a link each way, or widen the links that two devices have already.
+        """Add a link in each direction, or widen the links that the two devices already have.
 
-        ``bandwidth`` (bytes/s) is that of a lane, of all planes together; ``length`` is metres.
-        Raises :class:`DimsweepError` beyond :data:`MAX_LINKS`.
+        ``bandwidth`` (bytes/s) is the bandwidth of a lane, summed over planes; ``length`` is in
+        metres. Raises :class:`DimsweepError` beyond :data:`MAX_LINKS`.
         """
         each = self.bandwidth if bandwidth is None else bandwidth
         # Links that share their values, such as both directions of a cable, are checked once.
@@ -92,13 +92,13 @@ class Wires:
         self.graph.add_edge(other, one, **attributes)
 
     def mesh(self, nodes: list[Node], medium: Medium, length: float, lanes: int = 1) -> None:
-        """Add a cable between each two of some devices."""
+        """Add a cable between every two of ``nodes``."""
         for i, one in enumerate(nodes):
             for other in nodes[:i]:
                 self.cable(other, one, medium, length, lanes)
 
     def network(self, sizes: tuple[int, ...] = ()) -> Network:
-        """Return the network; ``sizes`` are the sizes of the dimensions, if its NPUs have any.
+        """Return the finished network; ``sizes`` are the sizes of its dimensions, if it has any.
 
         Raises :class:`DimsweepError` as :class:`Network` does.
         """
@@ -111,7 +111,7 @@ class Wires:
 def clos_cables(
     n: int, leaf: int, up: int, pod: int = 0, cores: int = 0
 ) -> Iterator[tuple[Place, Place]]:
-    """Yield the cables of a folded Clos network over ``n`` ports, each from its lower end up.
+    """Yield the cables of a folded Clos network over ``n`` ports, as (lower end, upper end).
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def dragonfly_links(groups: int, routers: int) -> Iterator[tuple[Router, Router]
 
 
 def group_links(groups: int, routers: int) -> Iterator[tuple[Router, Router]]:
-    """Yield one link each way between each two groups of a dragonfly.
+    """Yield one link each way between every two groups of a dragonfly.
 
     The link of group i to group i + o is at router (o - 1) // h, where h links of each router lead
     to other groups.
@@ -177,7 +177,11 @@ def check_count(name: str, value: int) -> None:
 
 
 def check_divides(name: str, value: int, n: int, what: str, hint: str = "") -> None:
-    """Raise :class:`DimsweepError` unless ``value`` divides ``n``; by default, suggest an ``n``."""
+    """Raise :class:`DimsweepError` unless ``value`` divides ``n``.
+
+    ``name`` is the parameter with the value, and ``what`` the noun for the ``n`` devices.  The
+    default hint suggests a valid ``n``.
+    """
     check_count(name, value)
     if n % value:
         raise DimsweepError(

@@ -1,4 +1,4 @@
-"""How often a job is interrupted, and how much of its time is left for training."""
+"""How often failures interrupt a training job, and which fraction of its time still trains."""
 
 from dimsweep.engine.reliability.interruptions import (
     Checkpoint,

@@ -1,4 +1,4 @@
-"""How often a job is interrupted, and how much of its time is left for training."""
+"""How often failures interrupt a training job, and which fraction of its time still trains."""
 
 import math
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from dimsweep.engine.units import BANDWIDTH, LONG_TIME, format_duration
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Checkpoints of training: training pauses for a checkpoint, then overlaps with its writing."""
+    """Settings of checkpoints: training pauses briefly, then overlaps with writing the rest."""
 
     #: Time of training between two checkpoints; by default the best.
     interval: Annotated[float, LONG_TIME, Bounds(above=0)] | None = None
@@ -31,7 +31,7 @@ class Checkpoint:
         check_settings(self)
 
     def pause_times(self, state: float) -> tuple[float, float]:
-        """Return the seconds that training pauses for a checkpoint, and those until it is stored.
+        """Return the seconds that a checkpoint pauses training, and the seconds until it is stored.
 
         A checkpoint has ``state`` bytes (0: unknown).  Raises :class:`DimsweepError` naming the key
         if the times cannot be derived, and if the next checkpoint would begin before this one is
@@ -75,10 +75,10 @@ _MOST = 100_000  # nodes
 
 @dataclass(frozen=True)
 class Spares:
-    """Spare ``nodes`` of ``npus`` each.
+    """Spare nodes that replace broken ones: ``nodes`` spares of ``npus`` NPUs each.
 
-    A share ``broken`` of all interruptions breaks the node on which they began; it is back after
-    ``repair`` seconds on average.
+    A share ``broken`` of all interruptions breaks the node on which they began; the node is back
+    after ``repair`` seconds on average.
 
     A job that lacks a node waits.  As many nodes as there are spares can be in repair during
     training, and one more while the job waits, when nothing breaks.  By Erlang's loss formula
@@ -105,19 +105,22 @@ class Spares:
         check_settings(self)
 
     def mean_broken_nodes(self, between: float) -> float:
-        """Return the mean number of nodes in repair if the job never waited.
+        """Return the offered load: the mean number of nodes in repair if the job never waited.
 
         The job is interrupted every ``between`` seconds while it does not wait.
         """
         return self.broken * self.repair / between
 
     def waiting_share(self, between: float) -> float:
-        """Return the share of the time in which the job waits for a repair."""
+        """Return the fraction of the time in which the job waits for a repair.
+
+        ``between`` is the mean time (s) between interruptions.
+        """
         *_, last = _lost(self.mean_broken_nodes(between), self.nodes)
         return last
 
     def cost_multiplier(self, training: int, billed: int) -> float:
-        """Return the cost with spares, relative to the ``billed`` NPUs.
+        """Return the cost of the cluster with spares, divided by the cost of the ``billed`` NPUs.
 
         ``training`` NPUs run the job; billed NPUs beyond these serve as spares.  A spare node costs
         as much as another node, including its share of the network.
@@ -125,9 +128,10 @@ class Spares:
         return max(1.0, (training + self.nodes * self.npus) / billed)
 
     def share_per_node(self, training: int, between: float) -> float:
-        """Return the training per paid node, relative to nodes that never break without spares.
+        """Return the training throughput per paid node, relative to nodes that never break.
 
-        ``training`` is the number of NPUs of the job.
+        The reference has no spares.  ``training`` is the number of NPUs of the job, and ``between``
+        the mean time (s) between interruptions.
         """
         nodes = self._needed(training)
         return nodes * (1 - self.waiting_share(between)) / (nodes + self.nodes)
@@ -143,7 +147,7 @@ class Spares:
 
 
 def _lost(load: float, nodes: int) -> list[float]:
-    """Return the share of the time that a job waits with 0, 1, ... ``nodes`` spare nodes."""
+    """Return the fractions of the time that a job waits, with 0, 1, ... ``nodes`` spare nodes."""
     found, lost = list[float](), 1.0
     for k in range(1, nodes + 2):
         lost = load * lost / (k + load * lost)
@@ -182,7 +186,7 @@ _SMALL = 1e-8  # below it, Lambert's W has lost half of its digits
 
 @dataclass(frozen=True)
 class Renewal:
-    """The use of a job's time between interruptions, in seconds.
+    """How a job spends the time between two interruptions; times are in seconds.
 
     ``interval`` is the training between two checkpoints (one, or several to compare), ``stall`` the
     pause for each, ``beside`` the overlapped time until it is stored, ``restart`` the time after an
@@ -199,7 +203,7 @@ class Renewal:
 
     @property
     def effective_share(self) -> _Seconds:
-        """Effective training time ratio (ETTR, goodput): the share of lasting training."""
+        """Share of the time in training that is not lost: effective training time ratio (ETTR)."""
         tried = (self.interval + self.stall) / self.between
         lost = (self.restart + self.beside) / self.between
         # Divided by the exponentials, which overflow where interruptions are frequent.
@@ -218,7 +222,7 @@ class Renewal:
 
     @property
     def repeated_share(self) -> _Seconds:
-        """Share of the time in training that interruptions undo."""
+        """Share of the time in training that interruptions undo, so that it must be repeated."""
         others = self.effective_share + self.writing_share + self.restarting_share + self.waiting
         return np.maximum(0.0, 1 - others)
 
@@ -249,7 +253,7 @@ _LEAST = 1e-6  # minimum share of the time for training
 
 @dataclass(frozen=True)
 class Reliability:
-    """Interruptions of training on a cluster, and the measures against them."""
+    """Settings: the failure rate of a training cluster, its checkpoints and its spare nodes."""
 
     #: NPU time between interruptions of any cause: a job of N NPUs is interrupted every
     #: `npu_time` / N in the mean.
@@ -268,10 +272,10 @@ class Reliability:
     def renewal(
         self, n_npus: int, state: float, iteration: float | NDArray[np.float64] = 0.0
     ) -> Renewal:
-        """Return the use of the time of a job on ``n_npus`` NPUs.
+        """Return how a job on ``n_npus`` NPUs spends its time between interruptions.
 
-        Its checkpoints have ``state`` bytes (0: unknown), at least one ``iteration`` (s, (P,) or
-        one) apart.
+        Its checkpoints have ``state`` bytes (0: unknown) and are at least one ``iteration`` apart
+        (s, shape (P,) or a scalar).
 
         Raises :class:`DimsweepError` naming the key for checkpoints that are too close or of
         unknown duration, and :class:`InfeasibleError` if no time is left for training.
@@ -301,7 +305,10 @@ class Reliability:
         return replace(found, interval=np.maximum(interval, iteration))
 
     def cost_multiplier(self, training: int, billed: int) -> float:
-        """Return the cost with spares, relative to the ``billed`` NPUs."""
+        """Return the cost with spare nodes, divided by the cost of the ``billed`` NPUs.
+
+        ``training`` NPUs run the job.
+        """
         return 1.0 if self.spares is None else self.spares.cost_multiplier(training, billed)
 
 
@@ -313,7 +320,7 @@ _YEAR = 365.25 * 86400
 
 @dataclass(frozen=True)
 class Outage:
-    """A group of identical devices.
+    """A group of identical network devices, and the effect of one of them being down.
 
     ``down`` is the fraction of the time that each device is down.  ``speeds`` holds the speed of
     training, as a fraction of its speed on the whole network, once per simulated outage.

@@ -1,4 +1,4 @@
-"""Design rules without a search: settings without effect, and unbalanced dimensions."""
+"""Checks of one design without a search: settings without effect, unbalanced dimensions."""
 
 from dimsweep.engine.rules.balance import (
     Exchange,

@@ -1,4 +1,4 @@
-"""Unbalanced designs: dimensions provisioned unlike each other, and chunks cut too small."""
+"""Checks for unbalanced designs: dimensions with too much or too little bandwidth, tiny chunks."""
 
 import dataclasses
 import itertools
@@ -28,10 +28,9 @@ from dimsweep.engine.workload.plan.mesh import EXPERT_REPLICAS, REPLICAS, SHARDS
 
 @dataclass(frozen=True)
 class Pair:
-    """Dimensions ``inner`` < ``outer`` that collectives of ``group`` cross.
+    """Two dimensions, ``inner`` < ``outer``, that collectives of the process group ``group`` use.
 
-    Each is sufficient for the other if the inner one has ``balance`` times the outer one's
-    bandwidth.
+    They are balanced if the inner dimension has ``balance`` times the bandwidth of the outer one.
     """
 
     group: str
@@ -40,7 +39,7 @@ class Pair:
     balance: float
 
     def provision(self, bandwidth: Floats) -> float:
-        """Return the outer dimension's bandwidth over the sufficient one.
+        """Return the outer dimension's bandwidth, divided by its bandwidth when balanced.
 
         ``bandwidth`` is in bytes/s, shape (D,).  Above 1 the outer dimension is over-provisioned,
         below 1 under-provisioned.
@@ -48,14 +47,15 @@ class Pair:
         return float(self.balance * bandwidth[self.outer] / bandwidth[self.inner])
 
     def enough(self, bandwidth: Floats) -> float:
-        """Return the bandwidth (bytes/s) of the outer dimension that suffices for the inner one."""
+        """Return the outer bandwidth (bytes/s) that balances the inner one in ``bandwidth``."""
         return float(bandwidth[self.inner] / self.balance)
 
 
 def list_crossed_pairs(program: Program) -> list[Pair]:
-    """Return the pairs of dimensions that reductions and all-gathers of a group cross.
+    """Return all pairs of dimensions that reductions and all-gathers of one group use.
 
-    They are in the baseline order; groups are in the order of their first collectives.
+    Bytes per dimension are counted in the baseline order of dimensions.  Groups are in the order of
+    their first collectives.
     """
     s = program.structure
     s = s._replace(shape=s.shape._replace(order=0))
@@ -74,10 +74,9 @@ def list_crossed_pairs(program: Program) -> list[Pair]:
 
 
 def simulate_balanced_times(program: Program, pairs: Sequence[Pair]) -> Floats:
-    """Return the relative time of ``program`` with each pair balanced, shape (pairs,).
+    """Return the time of ``program`` with each pair balanced, relative to its time now.
 
-    Each run gives the outer dimension of one pair sufficient bandwidth; its time is divided by the
-    time at the program's own point.
+    Shape (pairs,).  Each run gives the outer dimension of one pair its balanced bandwidth.
     """
     points = np.tile(program.bandwidth, (1 + len(pairs), 1))
     for point, pair in zip(points[1:], pairs, strict=True):
@@ -94,7 +93,7 @@ _GROUPS = (REPLICAS, EXPERT_REPLICAS, SHARDS)
 
 @dataclass(frozen=True)
 class Exchange:
-    """A collective of ``n_bytes`` of a ``group``, with the ps of its hops and of its bytes."""
+    """A collective of ``n_bytes`` on ``group``, with the ps of its hops and of its bytes."""
 
     group: str
     n_bytes: float
@@ -103,9 +102,9 @@ class Exchange:
 
 
 def find_latency_bound_exchange(program: Program) -> Exchange | None:
-    """Return the largest repeated reduction among replicas whose hops last longer than its bytes.
+    """Return the largest repeated reduction among replicas that is limited by latency, or None.
 
-    Both are compared in the dimension that takes longest.
+    Its hops last longer than its bytes; each is taken in the dimension where it lasts longest.
     """
     s = program.structure
     reduces = (CollectiveKind.ALL_REDUCE, CollectiveKind.REDUCE_SCATTER)

@@ -1,4 +1,4 @@
-"""Settings of a design that cannot affect its time, and collectives beyond its measurements."""
+"""Checks for settings that cannot affect the time, and for collectives without measurements."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ from dimsweep.engine.workload.graph import Collective, Compute
 
 
 def list_silent_dimensions(program: Program) -> list[int]:
-    """Return the dimensions that no byte crosses."""
+    """Return the numbers of the dimensions that the program sends no bytes over."""
     return np.flatnonzero(demand_of(program).sum(axis=0) == 0).tolist()
 
 
@@ -33,7 +33,7 @@ def crosses_dimensions(program: Program) -> bool:
 
 
 def maximum_lone_chunks(program: Program) -> int:
-    """Return the most chunks of a collective that crosses one dimension only; 0 without any."""
+    """Return the maximum number of chunks of a collective that uses one dimension only, or 0."""
     forms = program.structure.forms
     dims = forms["use_end"] - forms["use_start"]
     lone = (forms["kind"] <= CollectiveKind.ALL_TO_ALL) & (dims == 1)
@@ -41,16 +41,16 @@ def maximum_lone_chunks(program: Program) -> int:
 
 
 def is_measured(program: Program) -> bool:
-    """Return whether every computation has a given duration, so that no rate of the NPU matters."""
+    """Return whether all computations have given durations, so NPU rates have no effect."""
     return all(
         work.duration is not None for work in program.workload.works() if isinstance(work, Compute)
     )
 
 
 def queue_matters(program: Program) -> bool:
-    """Return whether first-in-first-out queues would take another time, at the program's own point.
+    """Return whether first-in-first-out port queues would change the program's simulated time.
 
-    Costs two runs.
+    Simulates the program twice, at its own bandwidth.
     """
     s = program.structure
     # A plain number, as lower writes it: for a member the whole kernel would be compiled anew.
@@ -69,9 +69,9 @@ _Ranks = tuple[CollectiveKind, int, int]  # collective, number of ranks, number 
 
 
 def describe_unmeasured(program: Program) -> list[str]:
-    """Return descriptions of the collectives that the cluster's measurements do not cover.
+    """Return a sentence about each collective that the cluster's measurements do not cover.
 
-    These were not measured at all, or only in larger or smaller sizes.
+    Such a collective was not measured at all, or only in larger or smaller sizes.
     """
     timings = program.cluster.collectives.timings
     if timings is None:
@@ -110,7 +110,7 @@ def _sizes(program: Program) -> dict[_Ranks, set[float]]:
 
 
 def _collectives(program: Program) -> Iterator[Collective]:
-    """Return the distinct collectives, in the order in which they first occur."""
+    """Return the program's distinct collectives, in the order in which they first occur."""
     works = program.workload.works()
     return iter(dict.fromkeys(work for work in works if isinstance(work, Collective)))
 
@@ -125,16 +125,16 @@ _TIMES = np.array([1_000_000, 7_000_000])  # ps; figures of merit are compared a
 
 
 class KernelInputs:
-    """The inputs of a kernel, and of the reports about it, for one program.
+    """All inputs of the simulation of one program and of its reports, to compare two programs.
 
-    Expensive parts are computed once for all comparisons.
+    Expensive inputs are computed once for all comparisons.
     """
 
     def __init__(self, program: Program, fidelity: Fidelity = Fidelity.PHASE) -> None:
         self.program, self._fidelity = program, fidelity
 
     def parts(self, *, priced: bool) -> Iterator[Any]:
-        """Yield the inputs, cheap ones first; prices and dependent figures if ``priced``."""
+        """Yield the inputs, cheap ones first; with ``priced``, also prices and derived figures."""
         program = self.program
         workload, cluster = program.workload, program.cluster
         yield program.structure
@@ -158,11 +158,11 @@ class KernelInputs:
 
 
 def has_equal_inputs(one: KernelInputs, other: KernelInputs, *, priced: bool = True) -> bool:
-    """Return whether all figures of two runs are certainly equal.
+    """Return whether two programs certainly have equal results.
 
-    They are if all inputs of the kernel are equal, bit by bit, as are prices, watts and the work of
-    an iteration. Not ``priced``, only inputs of the run count, and figures from prices and watts
-    may differ. False is not certain: a difference need not matter to the time.
+    They have if all inputs of the kernel are equal, bit by bit, as are prices, watts and the work
+    of an iteration.  Without ``priced``, only inputs of the simulation count, and figures from
+    prices and watts may differ.  If the answer is False, the results may still be equal.
     """
     if one.program.witness is not None or other.program.witness is not None:
         return False  # it looks at traces of its own

@@ -1,4 +1,4 @@
-"""Trust in a time: differences between fidelities, and ties under Themis."""
+"""Expected error of a simulated time: between fidelities, and from ties under Themis."""
 
 from typing import NamedTuple
 
@@ -19,10 +19,10 @@ from dimsweep.engine.topology.blocks import SubgroupBandwidth
 
 
 class PlanKind(NamedTuple):
-    """The features of a plan that decide how well fidelities agree.
+    """Features of a parallelism plan that determine how well phase and message fidelity agree.
 
-    ``stages``: ranks send messages, as pipeline stages do.  ``shares``: a group or a message takes
-    a part of a dimension whose NPUs share links.
+    ``stages``: ranks send point-to-point messages, as pipeline stages do.  ``shares``: a group or a
+    message uses a part of a dimension whose NPUs share links.
     """
 
     stages: bool
@@ -30,10 +30,10 @@ class PlanKind(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """The measured agreement of plans of a kind.
+    """The measured agreement between phase and message fidelity, over random plans of one kind.
 
-    Numbers of simulated plans and of plans whose times are equal to the picosecond, and the least
-    and the greatest excess of messages over phases.
+    It counts the simulated plans, and the plans whose times are equal to the picosecond.  ``least``
+    and ``most`` are the extreme relative excesses of the message time over the phase time.
     """
 
     plans: int
@@ -53,9 +53,9 @@ SEEN = {
 def classify_plan(program: Program) -> PlanKind | None:
     """Return the kind of a program's plan, or None if no measurement covers it.
 
-    Not covered are ranks that run different operators without being stages, groups with more than
-    their share of links (``SubgroupBandwidth.FULL``), phases of a collective library or an
-    extension, and networks other than the dimensions' own blocks.
+    Not covered are ranks that run different operators without being pipeline stages, groups with
+    more than their share of links (``SubgroupBandwidth.FULL``), phases of a collective library or
+    an extension, and networks other than the dimensions' own blocks.
     """
     cluster, s = program.cluster, program.structure
     model, network = cluster.collectives, cluster.network
@@ -95,7 +95,7 @@ _HARDLY = 1e-9  # relative change of a bandwidth that only decides ties
 
 
 class TieEffect(NamedTuple):
-    """The time of a run (ps), and the least and greatest time if no two dimensions tie."""
+    """The time of a run (ps), and its extremes (ps) when ties between dimensions are broken."""
 
     here: int
     least: int
@@ -103,9 +103,10 @@ class TieEffect(NamedTuple):
 
 
 def measure_ties(program: Program) -> TieEffect | None:
-    """Return the effect of ties at the program's own point; None if Themis orders nothing.
+    """Return the effect of ties between dimensions on the time; None unless Themis is used.
 
-    Outer dimensions get slightly more than inner ones, or slightly less. Costs three runs.
+    Simulates three times: as is, and with the bandwidths of outer dimensions slightly raised or
+    lowered, so that no two dimensions have equal loads.
     """
     if not program.structure.shape.order:
         return None

@@ -1,4 +1,4 @@
-"""Building blocks of network dimensions, and topologies composed of them.
+"""Building blocks of network dimensions (rings, meshes, switches), and topologies made of them.
 
 The classes that every script needs are in :mod:`engine`; all others are here.
 """

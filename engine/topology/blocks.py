@@ -25,17 +25,21 @@ Part = Literal["link", "switch", "nic"]  # parts that a tier table prices per ba
 
 
 class SubgroupBandwidth(StrEnum):
-    """The bandwidth of a group in a part of a dimension: its links, or (optimistically) all."""
+    """The bandwidth that a group on part of a dimension has: its physical links, or all of it.
+
+    ``FULL`` is optimistic: every group has the whole bandwidth of its NPUs in the dimension.
+    """
 
     PHYSICAL = "physical"
     FULL = "full"
 
 
 class LinkUse(NamedTuple):
-    """The links of a block that the members of a group can use.
+    """The links of a block that one group's collectives can use.
 
-    On a line, where no link closes the ring, ``wrap_hops`` differs from ``hops``.  A step sends its
-    bytes in ``sharers`` messages, because the groups take turns on every link.
+    On a line of NPUs, where no link closes a ring, ``wrap_hops`` differs from ``hops``.  In a step
+    each member sends its bytes as ``sharers`` messages, because the groups take turns on every
+    link.
     """
 
     share: float  # of an NPU's bandwidth
@@ -45,7 +49,7 @@ class LinkUse(NamedTuple):
 
 
 class MessagePath(NamedTuple):
-    """The links of a message between two NPUs."""
+    """The links that a message between two NPUs of a block passes."""
 
     share: float  # of an NPU's bandwidth
     hops: int  # links
@@ -56,20 +60,18 @@ ENTRANCES = 4  # of an NPU in a block: links on which messages of several NPUs c
 
 @dataclass(frozen=True)
 class Block(ABC):
-    """The building block of one network dimension: how its NPUs are joined.
+    """Base class of the building blocks of one network dimension: how its NPUs are joined.
 
-    A new block is a subclass and one more argument of ``register`` in
-    :mod:`engine.topology`.  Nothing else in the engine asks which block a dimension is made of.
-    Methods without a meaningful default are abstract, so an incomplete block cannot be
-    created.
+    A new block is a subclass and one more argument of ``register`` in :mod:`engine.topology`.
+    Nothing else in the engine asks which block a dimension is made of. Methods without a meaningful
+    default are abstract, so an incomplete block cannot be created.
 
-    The bandwidth b of a dimension is the rate at which one NPU can send there in one direction,
-    over all its links.  ``n`` is always the number of NPUs of the block, ``p`` the number of
-    members of a group, which are ``stride`` coordinates apart and use ``n`` or fewer NPUs:
-    p * stride <= n.
+    The bandwidth b of a dimension is the rate at which one NPU can send in the dimension in one
+    direction, over all its links.  ``n`` is always the number of NPUs of the block.  ``p`` is the
+    number of members of a group; they are ``stride`` coordinates apart, with p * stride <= n.
 
-    Two blocks are equal when they are of one class (and have equal fields, if a subclass is a
-    dataclass that has some), so a block that travelled to another process equals the one here.
+    Two blocks are equal when they have the same class and equal dataclass fields.  A block that was
+    sent to another process therefore equals the original.
     """
 
     @property
@@ -89,7 +91,7 @@ class Block(ABC):
     @property
     @abstractmethod
     def all_to_all(self) -> str:
-        """Algorithm of an all-to-all: ``direct``, or ``relay`` if other members pass bytes on."""
+        """Algorithm of an all-to-all: ``direct``, or ``relay`` if other members forward bytes."""
 
     @property
     @abstractmethod
@@ -109,21 +111,21 @@ class Block(ABC):
     @property
     @abstractmethod
     def parts(self) -> tuple[Part, ...]:
-        """Parts that an NPU pays for in addition to a link of its whole bandwidth."""
+        """Kinds of parts besides links that are priced per GB/s: ``switch`` and ``nic``."""
 
     @abstractmethod
     def link_use(self, n: int, p: int, stride: int) -> LinkUse:
-        """Return the links that a group of ``p`` members can physically use."""
+        """Return the links that a group of ``p`` members, ``stride`` apart, can physically use."""
 
     @abstractmethod
     def message_path(self, n: int, offset: int) -> MessagePath:
-        """Return the path of a message to the NPU ``offset`` coordinates ahead, modulo ``n``."""
+        """Return the path to the NPU ``offset`` coordinates ahead (modulo ``n``) of the sender."""
 
     def entrance(self, n: int, offset: int, senders: Senders) -> int | None:
-        """Return the link on which a message arrives at its target, a number below ``ENTRANCES``.
+        """Return the number, below ``ENTRANCES``, of the target's link on which a message arrives.
 
         None if no other NPU sends on this link.  The target is ``offset`` coordinates ahead of the
-        sender. ``senders``, shape (lines, n), marks the sending NPUs of each of several equal
+        sender. ``senders``, shape (blocks, n), marks the sending NPUs of each of several equal
         blocks.
         """
         return None
@@ -131,17 +133,18 @@ class Block(ABC):
     def link_load(self, n: int, offset: int, senders: Senders) -> int:
         """Return the number of messages on the busiest link when all ``senders`` send at once.
 
-        Each message goes ``offset`` coordinates ahead.  1 if each NPU has separate links.
+        Each message goes ``offset`` coordinates ahead.  The number is 1 if each NPU has separate
+        links.
         """
         return 1
 
     @abstractmethod
     def closes_ring(self, n: int, p: int, stride: int) -> bool:
-        """Return whether a group forms a ring on which it can send both ways round."""
+        """Return whether a group's members form a ring, so that it can send in both directions."""
 
     @abstractmethod
     def links(self, n: int) -> int:
-        """Return the number of links that share an NPU's bandwidth, for ``n`` > 1."""
+        """Return the number of links of an NPU, which share its bandwidth; ``n`` is above 1."""
 
     @abstractmethod
     def wire(self, npus: range, place: str) -> Iterator[Pair]:
@@ -153,19 +156,19 @@ class Block(ABC):
 
     @abstractmethod
     def cut(self, n: int) -> float:
-        """Return the bandwidth between the halves of a block of ``n`` > 1 NPUs, in one direction.
+        """Return the bandwidth, in one direction, between the halves of a block of ``n`` > 1 NPUs.
 
-        The unit is the bandwidth of an NPU.
+        The unit is the bandwidth of one NPU.
         """
 
     def link_use_under(self, policy: SubgroupBandwidth, n: int, p: int, stride: int) -> LinkUse:
-        """Return the links of a group; under ``FULL`` it has the whole bandwidth of its NPUs."""
+        """Return the links of a group; under policy ``FULL`` it has its NPUs' whole bandwidth."""
         if policy is SubgroupBandwidth.FULL:
             return LinkUse(1.0, self.hops, self.hops)
         return self.link_use(n, p, stride)
 
     def message_path_under(self, policy: SubgroupBandwidth, n: int, offset: int) -> MessagePath:
-        """Return a message's path; under ``FULL`` it has the NPU's whole bandwidth."""
+        """Return the path of a message; under policy ``FULL`` it has the NPU's whole bandwidth."""
         way = self.message_path(n, offset)
         return way._replace(share=1.0) if policy is SubgroupBandwidth.FULL else way
 
@@ -182,8 +185,8 @@ class Grid(Block):
     """``columns`` by ``rows`` NPUs, each joined to its neighbours by links of equal bandwidth.
 
     The bandwidth of an NPU is the sum over the links of an NPU with the most links; NPUs at an edge
-    of a mesh leave some of it unused.  All equivalent groups send at once and share the links: of
-    20 NPUs, the five pairs of a row send together with the pairs of every other row. Raises
+    of a mesh leave some of it unused.  All groups of equal shape send at once and share the links:
+    the pairs of NPUs in one row send together with the pairs of every other row.  Raises
     :class:`DimsweepError` for a side of less than 2.
     """
 
@@ -220,11 +223,11 @@ class Grid(Block):
         return f"{self.name}({self.columns},{self.rows})"
 
     def link_use(self, n: int, p: int, stride: int) -> LinkUse:
-        """Return the links of a logical ring through the members in order, by X-Y routes.
+        """Return the links of a logical ring through the group's members, over X-Y routes.
 
-        The ring runs both ways round if the group closes one (:meth:`closes_ring`).  The busiest
-        link limits the bandwidth of the ring; the longest route to a next member is the number of
-        hops of a step.
+        The ring is used in both directions if the group closes one (:meth:`closes_ring`).  The
+        busiest link limits the bandwidth of the ring; the longest route to a next member is the
+        number of hops of a step.
         """
         load = self.busiest_link_load(p, stride, ((k, (k + 1) % p) for k in range(p)))
         ways = 2 if self.closes_ring(n, p, stride) else 1
@@ -232,16 +235,17 @@ class Grid(Block):
         return LinkUse(ways / (self.links(n) * load), hops[1], hops[0], load)
 
     def busiest_link_load(self, p: int, stride: int, pairs: Iterable[tuple[int, int]]) -> int:
-        """Return the number of messages on the busiest link in one exchange of all groups.
+        """Return the number of messages on the busiest link in one exchange of all groups at once.
 
-        In each group, each of ``pairs`` (two members by their numbers) exchanges one message.
+        In each group, the two members of each of ``pairs`` (by their numbers in the group) exchange
+        one message.
         """
         return _busiest(self, p, stride, tuple(pairs))
 
     def round_trip(self, p: int, stride: int) -> list[int]:
-        """Return the hops between consecutive members of a ring, the longest first.
+        """Return the hops from each member of a ring to the next one, the longest first.
 
-        The group is the one whose chain of p - 1 steps is the longest.
+        The ring belongs to the group whose chain of p - 1 steps is the longest.
         """
         trips = (
             sorted((len(self.route(a, b)) for a, b in pairwise([*ring, ring[0]])), reverse=True)
@@ -257,12 +261,12 @@ class Grid(Block):
         return max(len(self.route(a, b)) for a, b in ends)
 
     def message_path(self, n: int, offset: int) -> MessagePath:
-        """Return a path of one link at a time; its length is that of most NPUs' messages."""
+        """Return a message's path: one link at a time, with the most frequent number of hops."""
         hops = Counter(len(self._route_from(i, offset)) for i in range(n))
         return MessagePath(1 / self.links(n), hops.most_common(1)[0][0])
 
     def entrance(self, n: int, offset: int, senders: Senders) -> int:
-        """Return the link on which most messages arrive, as some may wrap round a row."""
+        """Return the link on which most messages arrive; messages that wrap round may differ."""
         (sending,) = np.nonzero(senders.any(axis=0))
         ends = (self._route_from(i, offset)[-1] for i in sending.tolist())
         return Counter(map(self._entrance, ends)).most_common(1)[0][0]
@@ -291,7 +295,7 @@ class Grid(Block):
         return self.route(npu, (npu + offset) % self.size)
 
     def closes_ring(self, n: int, p: int, stride: int) -> bool:
-        """Return whether the group fills a row, or a column, of a torus."""
+        """Return whether the group fills a whole row, or a whole column, of a torus."""
         along_row = p * stride == self.columns
         along_column = stride % self.columns == 0 and p * stride == self.size
         return self.closes and p > 2 and (along_row or along_column)
@@ -300,7 +304,7 @@ class Grid(Block):
         return min(2, self.columns - 1) + min(2, self.rows - 1)
 
     def wire(self, npus: range, place: str) -> Iterator[Pair]:
-        """Yield a node's links along its row before those along its column: routes are X-Y."""
+        """Yield links; those along a node's row precede those along its column: routes are X-Y."""
         for i, npu in enumerate(npus):
             for neighbour in self._neighbours(i):
                 yield npu, npus[neighbour]
@@ -312,7 +316,7 @@ class Grid(Block):
         return [there + self.columns * level for there, level in (*row, *column)]
 
     def _next_to(self, place: int, size: int) -> list[int]:
-        """Return the next and the previous place, the one towards the opposite place first."""
+        """Return the neighbours of coordinate ``place``, the one towards its opposite first."""
         both = [place + 1, place - 1]
         if self.closes:
             both = both[:: _upwards(place)]
@@ -329,7 +333,7 @@ class Grid(Block):
         return list(pairwise(stops))
 
     def _line(self, start: int, end: int, size: int) -> list[int]:
-        """Return the places from ``start`` to ``end``, the shorter way round a torus."""
+        """Return the coordinates from ``start`` to ``end``, in the shorter direction on a torus."""
         up = (end - start) % size
         if not self.closes:
             step = 1 if end >= start else -1
@@ -338,7 +342,7 @@ class Grid(Block):
         return [(start + step * k) % size for k in range(min(up, size - up) + 1)]
 
     def cut(self, n: int) -> float:
-        """Return the links between the halves, across a side of even length if possible."""
+        """Return the bandwidth between the halves, cut across a side of even length if possible."""
         sides = ((self.columns, self.rows), (self.rows, self.columns))
         links = {side: other * (2 if self.closes and side > 2 else 1) for side, other in sides}
         even = [n_links for side, n_links in links.items() if side % 2 == 0]
@@ -346,12 +350,12 @@ class Grid(Block):
 
 
 def _upwards(place: int) -> int:
-    """Return 1 or -1, the direction in which a torus leads to the opposite place."""
+    """Return 1 or -1: the direction in which NPU ``place`` of a torus sends to its opposite."""
     return 1 if place % 2 == 0 else -1
 
 
 def _groups(n: int, p: int, stride: int) -> Iterator[range]:
-    """Yield the members of every group of ``p`` that are ``stride`` apart."""
+    """Yield the members of every group: ``p`` of ``n`` NPUs, ``stride`` apart."""
     for block in range(0, n - p * stride + 1, p * stride):
         for first in range(block, block + stride):
             yield range(first, first + p * stride, stride)
@@ -396,7 +400,7 @@ class Ring(Block):
     parts = ()
 
     def link_use(self, n: int, p: int, stride: int) -> LinkUse:
-        """Return the links of a group that shares every link with ``stride`` - 1 other groups.
+        """Return the links of a group; ``stride`` - 1 other groups share every link with it.
 
         A group that does not close the ring is a line and can use one of the two directions.
         """
@@ -405,11 +409,11 @@ class Ring(Block):
         return LinkUse(1 / (2 * stride), stride, (p - 1) * stride, stride)
 
     def message_path(self, n: int, offset: int) -> MessagePath:
-        """Return the shorter way round, on one of the links."""
+        """Return the shorter way round the ring, over one of the NPU's two links."""
         return MessagePath(1 / self.links(n), min(offset, n - offset))
 
     def entrance(self, n: int, offset: int, senders: Senders) -> int:
-        """Return 0 (from below) also if both ways round are equally short, else 1."""
+        """Return 0 if messages arrive from below (or both ways are equally short), else 1."""
         return int(offset > n - offset)
 
     def link_load(self, n: int, offset: int, senders: Senders) -> int:
@@ -424,14 +428,14 @@ class Ring(Block):
         return min(2, n - 1)
 
     def wire(self, npus: range, place: str) -> Iterator[Pair]:
-        """Yield the links of each NPU to the next and the previous one; two NPUs have one link."""
+        """Yield each NPU's links to the next and the previous NPU; two NPUs have one link."""
         for i, npu in enumerate(npus):
             yield npu, npus[(i + 1) % len(npus)]
             if len(npus) > 2:
                 yield npu, npus[i - 1]
 
     def cut(self, n: int) -> float:
-        """Return 1: two links of b/2, or one of b on a ring of two."""
+        """Return 1: two links of half an NPU's bandwidth, or one full link between two NPUs."""
         return 1.0
 
 
@@ -447,7 +451,7 @@ class FullyConnected(Block):
     parts = ()
 
     def link_use(self, n: int, p: int, stride: int) -> LinkUse:
-        """Return the links to the group's other members."""
+        """Return the links of each member to all other members of its group."""
         return LinkUse((p - 1) / (n - 1), 1, 1)
 
     def message_path(self, n: int, offset: int) -> MessagePath:
@@ -463,12 +467,12 @@ class FullyConnected(Block):
         return permutations(npus, 2)
 
     def cut(self, n: int) -> float:
-        """Return the bandwidth of floor(n/2) * ceil(n/2) links of b/(n-1)."""
+        """Return the bandwidth of floor(n/2) * ceil(n/2) links of b/(n-1) between the halves."""
         return (n // 2) * (n - n // 2) / (n - 1)
 
 
 class Switch(Block):
-    """NPUs with one link of their whole bandwidth to a switch, two hops from each other."""
+    """NPUs with one link of their whole bandwidth to a common switch, two hops from each other."""
 
     name = "Switch"
     algorithms = (
@@ -486,14 +490,14 @@ class Switch(Block):
     parts = ("switch", "nic")
 
     def link_use(self, n: int, p: int, stride: int) -> LinkUse:
-        """Return the NPU's port, for any group."""
+        """Return the NPU's one port, which any group can use fully."""
         return LinkUse(1.0, 2, 2)
 
     def message_path(self, n: int, offset: int) -> MessagePath:
         return MessagePath(1.0, 2)
 
     def entrance(self, n: int, offset: int, senders: Senders) -> int:
-        """Return 0, the one link from the switch."""
+        """Return 0: every message arrives on the one link from the switch."""
         return 0
 
     def closes_ring(self, n: int, p: int, stride: int) -> bool:
@@ -519,7 +523,7 @@ GRIDS: dict[str, type[Grid]] = {grid.name: grid for grid in (Mesh2D, Torus2D)}
 
 
 def register(*blocks: Block) -> None:
-    """Let shapes such as ``Ring(4)`` name the blocks.
+    """Register block types under the names that shapes such as ``Ring(4)`` use.
 
     Raises :class:`DimsweepError` for a name that another block has, whatever its case.
     """

@@ -1,4 +1,4 @@
-"""Ranks, groups of ranks, and their coordinates in the network dimensions.
+"""Conversion between ranks, coordinates in the network dimensions, and process groups.
 
 Coordinates are mixed radix, dimension 0 the fastest.  ``sizes`` are the sizes of the D dimensions;
 N is their product.  A group has ``p`` members, ``stride`` coordinates apart, in each dimension (see
@@ -39,14 +39,14 @@ def ranks_at(coordinates: Coordinates, sizes: Sequence[int]) -> Ranks:
 
 
 def line(rank: int, sizes: Sequence[int], dim: int) -> range:
-    """Return ``rank`` and the ranks that differ from it in dimension ``dim`` only, in order."""
+    """Return the ranks that differ from ``rank`` at most in dimension ``dim``, in order."""
     step = math.prod(sizes[:dim])
     first = rank - rank // step % sizes[dim] * step
     return range(first, first + sizes[dim] * step, step)
 
 
 def lines(sizes: Sequence[int], dim: int) -> Iterator[range]:
-    """Yield every :func:`line` of a dimension, in order of first ranks."""
+    """Yield :func:`line` for every set of ranks along a dimension, in order of first ranks."""
     step = math.prod(sizes[:dim])
     for start in range(0, math.prod(sizes), step * sizes[dim]):
         for first in range(start, start + step):
@@ -54,23 +54,23 @@ def lines(sizes: Sequence[int], dim: int) -> Iterator[range]:
 
 
 def offset_between(here: int, there: int, sizes: Sequence[int]) -> Offset:
-    """Return the offset that leads from rank ``here`` to rank ``there``."""
+    """Return the coordinate steps, modulo the sizes, from rank ``here`` to rank ``there``."""
     places = zip(coordinates_of(here, sizes), coordinates_of(there, sizes), sizes, strict=True)
     return tuple((b - a) % n for a, b, n in places)
 
 
 def wrap_offset(offset: Sequence[int], sizes: Sequence[int]) -> Offset:
-    """Return the offset with each component reduced to 0..n-1."""
+    """Return the offset with each component reduced modulo the size of its dimension."""
     return tuple(o % n for o, n in zip(offset, sizes, strict=True))
 
 
 def reverse_offset(offset: Sequence[int], sizes: Sequence[int]) -> Offset:
-    """Return the offset that leads back."""
+    """Return the offset in the opposite direction, modulo the sizes."""
     return tuple(-o % n for o, n in zip(offset, sizes, strict=True))
 
 
 def ranks_at_offset(offset: Sequence[int], sizes: Sequence[int]) -> Ranks:
-    """Return the rank at ``offset`` from every rank, shape (N,)."""
+    """Return, for every rank, the rank that is ``offset`` coordinates away from it, shape (N,)."""
     return ranks_at((all_coordinates(sizes) + np.asarray(offset)) % np.asarray(sizes), sizes)
 
 
@@ -79,10 +79,10 @@ def ranks_at_offset(offset: Sequence[int], sizes: Sequence[int]) -> Ranks:
 
 @dataclass(frozen=True)
 class Group:
-    """A process group as a sub-mesh: ``sizes[d]`` members of dimension d, ``strides[d]`` apart.
+    """The shape of process groups: ``sizes[d]`` members in dimension d, ``strides[d]`` apart.
 
-    Every rank is in exactly one group of this form: the ranks that share its coordinates except
-    for these steps.  Size 1 leaves a dimension unused.
+    The members of one group form a sub-mesh.  Every rank is in exactly one group of this shape.  A
+    size of 1 means that the members have equal coordinates in that dimension.
     """
 
     sizes: tuple[int, ...]
@@ -95,7 +95,7 @@ class Group:
 
 
 def members_along(group: Group, rank: int, sizes: Sequence[int], dim: int) -> range:
-    """Return the members of the rank's group that differ from it at most in dimension ``dim``."""
+    """Return the members of a rank's group that differ from it at most in dimension ``dim``."""
     p, stride = group.sizes[dim], group.strides[dim]
     whole = line(rank, sizes, dim)
     place = whole.index(rank)
@@ -104,23 +104,23 @@ def members_along(group: Group, rank: int, sizes: Sequence[int], dim: int) -> ra
 
 
 def member_numbers(group: Group, at: Coordinates) -> NDArray[np.int64]:
-    """Return the number of the rank at each coordinate within its group, in order of ranks."""
+    """Return the number within its group of the rank at each of the coordinates ``at``."""
     return ranks_at(at // np.asarray(group.strides) % np.asarray(group.sizes), group.sizes)
 
 
 def first_members(group: Group, sizes: Sequence[int]) -> Ranks:
-    """Return the lowest rank of every rank's group, shape (N,)."""
+    """Return, for every rank, the lowest rank of its group, shape (N,)."""
     return ranks_at(_corners(group, sizes), sizes)
 
 
 def group_members(group: Group, sizes: Sequence[int]) -> Ranks:
-    """Return the members of every rank's group, shape (N, P)."""
+    """Return, for every rank, the P members of its group, shape (N, P)."""
     steps = all_coordinates(group.sizes) * np.asarray(group.strides)
     return ranks_at(_corners(group, sizes)[:, None, :] + steps[None, :, :], sizes)
 
 
 def _corners(group: Group, sizes: Sequence[int]) -> Coordinates:
-    """Return the coordinates of the first member of every rank's group, shape (N, D)."""
+    """Return, for every rank, the coordinates of the first member of its group, shape (N, D)."""
     here = all_coordinates(sizes)
     span = np.asarray(group.sizes) * np.asarray(group.strides)
     return here - here % span + here % np.asarray(group.strides)

@@ -19,12 +19,12 @@ from dimsweep.engine.units import MAX_PICOSECONDS
 
 @dataclass(frozen=True)
 class Dimension:
-    """One network dimension.
+    """One network dimension of a cluster: its block, its size and its links.
 
-    ``bandwidth`` is what one NPU can send in this dimension, in bytes per second, one direction,
-    all its links there together: a Ring NPU has two links of half of it, a FullyConnected NPU
-    ``size - 1`` links, a Switch NPU one.  ``latency`` is picoseconds per hop (a Switch is two hops
-    away from end to end).  ``tier`` names the price list that applies.
+    ``bandwidth`` (bytes/s) is the rate at which one NPU can send in this dimension, in one
+    direction, over all its links together: a Ring NPU has two links of half of it, a FullyConnected
+    NPU ``size - 1`` links, a Switch NPU one.  ``latency`` is picoseconds per hop (a Switch is two
+    hops from NPU to NPU).  ``tier`` names the price list that applies.
     """
 
     block: Block
@@ -55,7 +55,7 @@ class Dimension:
 
 @dataclass(frozen=True)
 class Topology:
-    """The network dimensions of a cluster, innermost first."""
+    """The network dimensions of a cluster, innermost first; NPUs form their product."""
 
     dims: tuple[Dimension, ...]
 
@@ -160,7 +160,7 @@ def _find(name: str, sides: str) -> tuple[Block, int] | None:
 
 
 def _asked(shape: str) -> str:
-    """Return a "did you mean" question for a misspelt shape, or an empty string."""
+    """Return a "did you mean" hint for a misspelt shape, or an empty string."""
     if "-" in shape.replace(")-", ")_") or "." in shape:
         return ""
     meant = []
@@ -179,10 +179,11 @@ def _alternatives() -> str:
 
 
 def cuts(topology: Topology) -> NDArray[np.float64]:
-    """Return the bandwidth between the halves of each dimension's blocks, per bandwidth of an NPU.
+    """Return the bandwidth between the halves of each dimension's blocks, shape (D,).
 
-    Shape (D,).  :meth:`Block.cut` is the bandwidth between the halves of one block; all N / n
-    blocks of a dimension are halved together.  Infinite for a dimension of one NPU.
+    The unit is the bandwidth of one NPU in the dimension.  :meth:`Block.cut` is the bandwidth
+    between the halves of one block; all N / n blocks of a dimension are halved together.  Infinite
+    for a dimension of one NPU.
     """
     return np.array(
         [

@@ -1,4 +1,4 @@
-"""Generators of networks, one module a family."""
+"""Generators of well-known networks, one module per family."""
 
 from dimsweep.engine.network.generators.atop import Atop, Between, Within
 from dimsweep.engine.network.generators.clos import FatTree, Hpn, NvlRacks, RailOnly, Roft
@@ -67,7 +67,7 @@ GENERATORS: Registry[type[Generator]] = Registry(
 
 
 def register(generator: type[Generator]) -> None:
-    """Register a generator of a plug-in under its ``kind``.
+    """Register a plug-in's generator class under its ``kind``, the name in configurations.
 
     Raises :class:`DimsweepError` if the kind is taken.
     """

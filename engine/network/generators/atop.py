@@ -1,4 +1,4 @@
-"""ATOP's hyper-parameters: layers of switches, joined between and within layers by rule."""
+"""ATOP's description of networks by hyper-parameters: layers of switches, connected by rules."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -12,7 +12,7 @@ from dimsweep.engine.topology.blocks import Node
 
 @dataclass(frozen=True, kw_only=True)
 class Between:
-    """The connection of two layers."""
+    """The connection between two adjacent layers of an ATOP network."""
 
     lower: int
     upper: int
@@ -23,7 +23,7 @@ class Between:
 
 @dataclass(frozen=True, kw_only=True)
 class Within:
-    """The connections within a layer of D dimensions.
+    """The connections among the switches of one layer of an ATOP network, in D dimensions.
 
     In dimension t, node X is joined to (a[t][0] m + sum of a[t][r] X_r + c[t]) mod S, m = 1 .. P.
     """

@@ -17,7 +17,10 @@ NEAR, RAIL, LAYER, FAR = 3.0, 15.0, 30.0, 50.0  # metres of cables, as ATOP (SIG
 
 @dataclass(frozen=True, kw_only=True)
 class Generator(ABC):
-    """A rule that builds a network from a few numbers; each rule is a registered subclass."""
+    """Base class: a rule that builds a network from a few numbers.
+
+    Each rule is a registered subclass, and its fields are its parameters.
+    """
 
     kind: ClassVar[str]
 
@@ -32,7 +35,7 @@ class Generator(ABC):
 
     @abstractmethod
     def lay(self, wires: "Wires") -> None:
-        """Lay the wires.  Raises :class:`DimsweepError` naming the parameter for a bad value."""
+        """Add the network to ``wires``; raise :class:`DimsweepError` naming a bad parameter."""
 
     def build(self) -> Network:
         """Return the network.  Raises :class:`DimsweepError` naming a bad parameter."""
@@ -145,7 +148,7 @@ def _check_full(each: int, n: int, what: str, tier: str) -> None:
 
 
 def _split_ports(radix: int, over: float, wide: int) -> tuple[int, int]:
-    """Return the ports down and the links up of a switch."""
+    """Return the number of ports down and of links up of a switch with ``radix`` ports."""
     if radix < 2:
         problem = f"{radix}; it must be 2 or more"
         raise DimsweepError(problem, where="radix", code="out-of-range")

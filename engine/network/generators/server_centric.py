@@ -1,4 +1,4 @@
-"""Server-centric networks: NPUs have a port to a switch of each level."""
+"""Server-centric networks: each NPU has several ports and forwards messages between switches."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -88,7 +88,7 @@ class ZCube(Generator):
                     wires.cable(switch, levels[level][above], "fibre", LAYER)
 
     def _merged_switches(self, copies: int) -> int:
-        """Return the number of switches of each copy that a top switch is joined to."""
+        """Return how many switches of each copy one top switch is joined to."""
         if not self.partial:
             return 1
         merge, each = 2 * self.n // copies, self.n ** (self.k - 2)
@@ -97,7 +97,7 @@ class ZCube(Generator):
         return min(merge, each)
 
     def _add_level(self, wires: Wires, level: int, npus: int, copies: int) -> list[Node]:
-        """Add the switches of a level, with ports to NPUs and to the neighbouring levels."""
+        """Add the switches of one level to ``wires``, with ports for NPUs and adjacent levels."""
         n, top = self.n, level == self.k - 1
         name = f"level {level} switch"
         if top and level:
