@@ -1,4 +1,4 @@
-"""Requests to a collective library, and its answers: the phases in each dimension."""
+"""Requests to a collective library, and answers: the phases in each dimension."""
 
 import math
 from typing import NamedTuple
@@ -17,7 +17,10 @@ Longs = NDArray[np.int64]
 
 
 class Request(NamedTuple):
-    """A collective over the dimensions in which its group has several members, innermost first."""
+    """A collective to run: kind, bytes held, and the setting in each dimension, innermost first.
+
+    It only has the dimensions in which its group has several members.
+    """
 
     kind: CollectiveKind
     held: float
@@ -28,31 +31,31 @@ class Request(NamedTuple):
 
     @property
     def ranks(self) -> int:
-        """Number of members of the group."""
+        """Number of members of the group that runs the collective."""
         return math.prod(setting.p for setting in self.settings)
 
     @property
     def ranks_a_node(self) -> int:
-        """Number of members that share a node."""
+        """Number of the group's members on each node."""
         return self.ranks_before(self.in_node)
 
     @property
     def nodes(self) -> int:
-        """Number of nodes that the group uses."""
+        """Number of nodes that have members of the group."""
         return self.ranks // self.ranks_a_node
 
     @property
     def n_bytes(self) -> float:
-        """Size as nccl-tests count it: the larger of a member's input and output."""
+        """Size in bytes as nccl-tests count it: the larger of a member's input and output."""
         return self.held * (self.ranks if self.kind is CollectiveKind.ALL_GATHER else 1)
 
     def ranks_before(self, i: int) -> int:
-        """Return the number of members inside the dimension of ``settings[i]``."""
+        """Return the number of members in the dimensions before ``settings[i]``."""
         return math.prod(setting.p for setting in self.settings[:i])
 
 
 def request_for(kind: CollectiveKind, held: float, group: Group, cluster: Cluster) -> Request:
-    """Return the request of a collective over ``group`` to a library, for ``held`` bytes a member.
+    """Return the library request of a collective over ``group``, with ``held`` bytes a member.
 
     Raises :class:`DimsweepError` for measurements of another number of dimensions.
     """
@@ -81,7 +84,7 @@ def request_for(kind: CollectiveKind, held: float, group: Group, cluster: Cluste
 
 
 class Phases(NamedTuple):
-    """The phases of one dimension.
+    """The phases of a collective in one dimension: reduce-scatter, all-gather, fused all-reduce.
 
     An all-to-all has ``scatter`` only; ``fused`` is the all-reduce of the last dimension.
     """

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class RoundMessage(NamedTuple):
-    """A message of a ``fraction`` of the bytes to the member ``peer``."""
+    """A message to the member ``peer``; ``fraction`` is its size over the bytes held on entry."""
 
     peer: int
     fraction: float
@@ -20,7 +20,7 @@ class RoundMessage(NamedTuple):
 
 
 class Round(NamedTuple):
-    """Wait for one message from each of ``receive``, reduce, then ``send``."""
+    """One round of a member: wait for a message from each of ``receive``, reduce, then ``send``."""
 
     receive: tuple[int, ...]
     reduce: float
@@ -31,7 +31,7 @@ Strand = tuple[Round, ...]
 
 
 class MemberRounds(NamedTuple):
-    """A phase of messages between members; ``strands[i]`` are the rounds of member ``i``.
+    """A phase as messages between members; ``strands[i]`` are the strands of member ``i``.
 
     Messages that are ``asked`` for start only when the receiver waits for them, in the same round:
     at the later of the two times (MPI's rendezvous, whose handshake adds no latency). A round then
@@ -43,10 +43,10 @@ class MemberRounds(NamedTuple):
 
 
 class SwitchRound(NamedTuple):
-    """Messages of every source to a common switch, and from the switch to each target.
+    """One round of a phase with a reducing switch: messages to the switch, and back from it.
 
     Every source sends ``up``; once all messages are arriving, the switch sends ``down``, reduced or
-    copied, to each target.
+    copied, to each target. Both are fractions of the bytes that a member holds on entry.
     """
 
     sources: tuple[int, ...]
@@ -56,13 +56,13 @@ class SwitchRound(NamedTuple):
 
 
 class SwitchRounds(NamedTuple):
-    """A phase of a switch: all its rounds start at once."""
+    """A phase of messages to and from a switch; all its rounds start at once."""
 
     rounds: tuple[SwitchRound, ...]
 
 
 class Shift(NamedTuple):
-    """A message of a ``fraction`` from every member to the member ``offset`` places after it.
+    """Equal messages of all members: each sends ``fraction`` to the member ``offset`` places on.
 
     In ``pairs``, members whose numbers differ in the bit ``offset`` exchange it.
     """
@@ -73,15 +73,15 @@ class Shift(NamedTuple):
     pairs: bool = False
 
     def target(self, member: int, p: int) -> int:
-        """Return the member to which ``member`` of ``p`` sends."""
+        """Return the member to which ``member`` (of ``p``) sends."""
         return member ^ self.offset if self.pairs else (member + self.offset) % p
 
     def source(self, member: int, p: int) -> int:
-        """Return the member from which ``member`` of ``p`` receives."""
+        """Return the member from which ``member`` (of ``p``) receives."""
         return member ^ self.offset if self.pairs else (member - self.offset) % p
 
     def back(self, fraction: float) -> "Shift":
-        """Return the same messages in the opposite direction."""
+        """Return messages of size ``fraction`` in the opposite direction."""
         return self._replace(offset=self.offset if self.pairs else -self.offset, fraction=fraction)
 
 
@@ -94,7 +94,7 @@ def all_back(rounds: Sequence[Shifts], p: int) -> tuple[Shifts, ...]:
 
 
 def in_step(rounds: Sequence[Shifts], p: int, *, reduces: bool) -> MemberRounds:
-    """Return a phase in which all ``p`` members do the same (see :func:`strand`)."""
+    """Return a phase in which all ``p`` members send equal messages, as in :func:`strand`."""
     known: dict[tuple[Shifts, Shifts], list[Round]] = {}
     for around in pairwise(((), *rounds, ())):
         if around not in known:  # each is made once
@@ -104,9 +104,9 @@ def in_step(rounds: Sequence[Shifts], p: int, *, reduces: bool) -> MemberRounds:
 
 
 def strand(rounds: Sequence[Shifts], p: int, member: int, *, reduces: bool) -> Strand:
-    """Return the strand of one of ``p`` equal members.
+    """Return the rounds of ``member`` in a phase of equal messages of ``p`` members.
 
-    Each round waits for the messages of the one before, and reduces them if the phase ``reduces``.
+    Each round waits for the messages of the round before, and reduces them if ``reduces``.
     """
     known: dict[tuple[Shifts, Shifts], Round] = {}
     for around in pairwise(((), *rounds, ())):
@@ -118,7 +118,7 @@ def strand(rounds: Sequence[Shifts], p: int, member: int, *, reduces: bool) -> S
 def _round_of_each(
     before: Shifts, shifts: Shifts, members: Sequence[int], p: int, *, reduces: bool
 ) -> Iterator[Round]:
-    """Yield each member's round between two sets of messages."""
+    """Yield, for each of ``members``, the round that receives ``before`` and sends ``shifts``."""
     reduce = sum((s.fraction for s in before), 0.0) if reduces else 0.0
     sends = [
         [RoundMessage(s.target(member, p), s.fraction, s.way) for member in members] for s in shifts

@@ -29,9 +29,10 @@ from dimsweep.engine.topology.topology import Dimension, Topology
 
 @dataclass(frozen=True)
 class Step:
-    """``count`` equal steps, of ``messages`` one after another; see the module's formula.
+    """``count`` equal steps of a phase, each of ``messages`` in sequence; see the module's formula.
 
-    ``fixed`` is an additional time in picoseconds, such as a library's protocol takes for a hop.
+    ``fixed`` is an additional time in picoseconds for each step, such as a library's protocol
+    takes.
     """
 
     count: int
@@ -44,9 +45,9 @@ class Step:
 
 @dataclass(frozen=True)
 class PhaseSteps:
-    """The steps of a phase; ``share`` of the NPU's bandwidth serves them.
+    """A phase as steps for the phase kernel; they get the fraction ``share`` of an NPU's bandwidth.
 
-    ``growth`` is the bytes held afterwards over those held before; ``bytes_sent`` the bytes
+    ``growth`` is the bytes held afterwards over the bytes held before; ``bytes_sent`` the bytes
     that an NPU sends, relayed ones included, over the bytes held before.
     """
 
@@ -58,7 +59,7 @@ class PhaseSteps:
 
 @dataclass(frozen=True)
 class Setting:
-    """The place of a phase: ``p`` members, ``stride`` apart, in a ``block`` of ``n`` NPUs."""
+    """The NPUs of a phase: ``p`` members, ``stride`` apart, in a ``block`` of ``n`` NPUs."""
 
     block: Block
     n: int
@@ -68,12 +69,12 @@ class Setting:
 
     @property
     def use(self) -> LinkUse:
-        """The links that the members can use."""
+        """The links that the members can use, with their hops and share of the bandwidth."""
         return self.block.link_use_under(self.policy, self.n, self.p, self.stride)
 
 
 def backwards(scatter: tuple[Step, ...], p: int) -> tuple[Step, ...]:
-    """Return an all-gather's steps: a reduce-scatter's in reverse, with ``p`` times the bytes."""
+    """Return an all-gather's steps from a reduce-scatter's: in reverse, ``p`` times the bytes."""
     return tuple(
         replace(step, bytes_fraction=step.bytes_fraction * p, reduce_fraction=0.0)
         for step in reversed(scatter)
@@ -97,7 +98,7 @@ class _Load(NamedTuple):
 def measured_steps(
     rounds: MemberRounds | SwitchRounds, kind: CollectiveKind, setting: Setting
 ) -> PhaseSteps:
-    """Return the steps of ``rounds`` on the wires of a block.
+    """Return the steps of ``rounds``, measured by sending their messages over the block's links.
 
     Raises :class:`DimsweepError` if members do not proceed from round to round together.
     """
@@ -125,7 +126,7 @@ def measured_steps(
 
 
 def _in_step(rounds: MemberRounds | SwitchRounds) -> list[Strand]:
-    """Return each member's rounds; all members have equally many."""
+    """Return each member's rounds; raise :class:`DimsweepError` if their numbers differ."""
     if isinstance(rounds, MemberRounds):
         strands = [strand for member in rounds.strands for strand in member]
         if len(strands) == len(rounds.strands) and len({len(strand) for strand in strands}) == 1:
@@ -139,9 +140,9 @@ def _in_step(rounds: MemberRounds | SwitchRounds) -> list[Strand]:
 
 
 class _Ways:
-    """The links of a setting's messages.
+    """The routes of a phase's messages over the links of its block.
 
-    They are the block's own, or under ``FULL`` one link a member with all of its bandwidth.
+    Under the policy ``FULL`` each member has one link with all of its bandwidth instead.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -152,7 +153,7 @@ class _Ways:
         self._router = Router(build_network(topology), Routing.DIMENSION_ORDER)
 
     def hops(self, source: int, target: int, sends: Round) -> int:
-        """Return the largest number of hops of the messages between two members."""
+        """Return the largest number of hops of messages from member ``source`` to ``target``."""
         if self._full:
             return self._setting.block.hops
         ways = [message.way for message in sends.send if message.peer == target]
@@ -163,7 +164,7 @@ class _Ways:
         )
 
     def busiest_link_load(self, now: Sequence[Round]) -> _Load:
-        """Return the load of the busiest link when all members of all groups send."""
+        """Return the busiest link's load when all members of all groups send in round ``now``."""
         n_bytes, messages = Counter[int](), Counter[int]()
         for link, fraction in self._sent(now):
             n_bytes[link] += fraction  # type: ignore[assignment]  # typed for counts of integers
@@ -174,7 +175,7 @@ class _Ways:
         return _Load(float(n_bytes[link]), messages[link])
 
     def _sent(self, now: Sequence[Round]) -> Iterator[tuple[int, float]]:
-        """Yield the links in use, and the share of bytes on each."""
+        """Yield each link that a message of round ``now`` uses, and the message's byte fraction."""
         for members in self._groups():
             for i, round_ in enumerate(now):
                 for peer, fraction, way in round_.send:
@@ -185,7 +186,7 @@ class _Ways:
         return self._router.route(members[source], members[target], way)
 
     def _groups(self) -> Iterator[range]:
-        """Yield the members of each group of the dimension; under ``FULL`` groups are equal."""
+        """Yield the members of each group in the dimension; under ``FULL``, of one group only."""
         s = self._setting
         span = s.p * s.stride
         firsts = (b + i for b in range(0, s.n - span + 1, span) for i in range(s.stride))

@@ -1,8 +1,9 @@
-"""A library's choices at other bandwidths, without lowering a workload again.
+"""A collective library's choice of algorithm at other bandwidths, without lowering again.
 
-A choice only changes the duration of phases: a form has the same dimensions, chunks and kinds of
-phases for all choices.  So two tables of a structure follow from the choices (the phases and their
-steps), and one column of a third: the phases that a form uses.
+A library (such as NCCL) chooses an algorithm for each request, by the bandwidths. The choice only
+changes the duration of phases: a form (a distinct communication) has the same dimensions, chunks
+and kinds of phases for all choices. So the choices determine two tables of a structure (the phases
+and their steps), and one column of a third: the phases that a form uses.
 """
 
 from collections import OrderedDict
@@ -22,7 +23,7 @@ _KEPT = 256  # vectors of choices, whose tables are kept
 
 
 class _Asked(NamedTuple):
-    """A form that a library runs, and the start of its uses in their table."""
+    """A request to the library, its kind and dimensions, and its first row in the table of uses."""
 
     request: Request
     kind: CollectiveKind
@@ -31,7 +32,7 @@ class _Asked(NamedTuple):
 
 
 class _Tables(NamedTuple):
-    """The tables of a structure that depend on the library's choices."""
+    """The three tables of a structure that depend on the library's choices."""
 
     uses: p.Table
     phase_steps: p.Table
@@ -42,7 +43,7 @@ class _Tables(NamedTuple):
 
 
 class Choices:
-    """Choices of a library (see :class:`engine.lower.program.Chooser`)."""
+    """A :class:`engine.lower.program.Chooser` for one library and the R requests of a program."""
 
     def __init__(self, library: Library, forms: Forms) -> None:
         self._library, self._asked, use_start = library, list[_Asked](), 0
@@ -57,14 +58,17 @@ class Choices:
         self._made: OrderedDict[bytes, _Tables] = OrderedDict()
 
     def choose(self, bandwidth: p.Floats) -> p.Longs:
-        """Return the choices (P, R) at these bandwidths."""
+        """Return the library's choice for each of R requests at P points: shape (P, R), of indices.
+
+        ``bandwidth`` has shape (P, D), in bytes/s.
+        """
         chosen = np.zeros((len(bandwidth), len(self._asked)), dtype=np.int64)
         for column, asked in zip(chosen.T, self._asked, strict=True):
             column[:] = self._library.chosen(asked.request, bandwidth[:, asked.dims])
         return chosen
 
     def apply(self, structure: p.Structure, choices: p.Longs) -> p.Structure:
-        """Return the structure with these choices."""
+        """Return ``structure`` with the phases of the given ``choices`` (R,)."""
         key = choices.tobytes()
         if key not in self._made:
             answers = [self._answer(i, way) for i, way in enumerate(choices.tolist())]
@@ -74,7 +78,10 @@ class Choices:
         return self._made[key].put(structure)
 
     def relax(self, structure: p.Structure, low: p.Floats, high: p.Floats) -> p.Structure:
-        """Return the structure with the least request of all possible choices."""
+        """Return ``structure`` with the minimum phases of all choices that are possible in a box.
+
+        ``low`` and ``high`` (D,) in bytes/s bound the box of bandwidths. No choice in it is faster.
+        """
         answers = []
         for i, asked in enumerate(self._asked):
             dims = list(asked.dims)
@@ -88,7 +95,7 @@ class Choices:
         return self._answers[i, way]
 
     def _tables(self, structure: p.Structure, answers: Sequence[Answer]) -> _Tables:
-        """Return the tables of a structure that follow from the answers."""
+        """Return the tables of a structure whose requests have the library's ``answers``."""
         phases, uses = Interned[TypedSteps](), structure.uses.copy()
         for phase in self._phases:
             phases(phase)
@@ -101,7 +108,10 @@ class Choices:
 
 
 def _minimum_answer(answers: Sequence[Answer]) -> Answer:
-    """Return an answer that requests no more than any of these; all have the same chunks."""
+    """Return an answer whose phases take no longer than those of any of ``answers``.
+
+    All ``answers`` have the same number of chunks.
+    """
     if len(answers) == 1:
         return answers[0]
     each_dimension = zip(*(answer.phases for answer in answers), strict=True)
@@ -120,9 +130,10 @@ def _minimum_phases(answers: Sequence[Phases]) -> Phases:
 
 
 def _minimum_phase(phases: Sequence[PhaseSteps]) -> PhaseSteps:
-    """Return one step with the least latencies and bytes of the ``phases``, at full bandwidth.
+    """Return a phase of one step that is no slower than any of ``phases`` at any bandwidth.
 
-    Each is the least by itself, and rounding gains the most.
+    The latency, the bytes and the fixed time are minima, each taken over all phases separately. The
+    step has the most messages, since rounding the time of each message gains the most then.
     """
 
     def summed(name: str) -> list[Any]:

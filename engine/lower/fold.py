@@ -1,9 +1,10 @@
 """Folding: provably equivalent ranks become one class, which is simulated once.
 
-Colour refinement (Weisfeiler-Leman): ranks start coloured by their graph; a rank's next colour
-combines its own colour with the colours of its groups' members and its peers.  When no colour
-splits any more, ranks of a colour see the same graph and the same kinds of partners at every step.
-A deterministic simulation that never breaks ties by rank then keeps them in step.
+Colour refinement (Weisfeiler-Leman): at first a rank's colour is the graph that it runs. Then a
+rank's next colour combines its current colour with the colours of its groups' members and its
+peers. When no colour splits any more, ranks of a colour see the same graph and the same kinds of
+partners at every step. A deterministic simulation that never breaks ties by rank then keeps them
+in step.
 """
 
 import itertools
@@ -45,11 +46,12 @@ NODES = "nodes of the memory"  # the group of ranks that share a node, where tha
 
 @dataclass(frozen=True)
 class Folding:
-    """Classes of equal ranks.
+    """Classes of equivalent ranks, and the classes that each class communicates with.
 
-    ``graph[c]`` is the graph of class c, ``count[c]`` its number of ranks, ``first[c]`` its lowest
-    rank; ``members[c][g]`` the sorted classes in its group g; ``peers[c][offset]`` the class found
-    at that offset; ``npu[c]`` the kind of its NPUs, where there are several.
+    For class c, ``graph[c]`` is the graph that it runs, ``count[c]`` its number of ranks, and
+    ``first[c]`` its lowest rank. ``members[c][g]`` are the sorted classes in group g of its ranks,
+    ``peers[c][offset]`` is the class of the ranks at that offset, and ``npu[c]`` is the kind of its
+    NPUs if the cluster has several kinds.
     """
 
     graph: list[int]
@@ -60,15 +62,15 @@ class Folding:
     npu: list[int] | None = None
 
     def equivalence_key(self, cls: int) -> tuple[int, int]:
-        """Return the graph and the kind of NPU of a class."""
+        """Return the graph of class ``cls`` and the kind of its NPUs."""
         return self.graph[cls], 0 if self.npu is None else self.npu[cls]
 
 
 def keeps_stages(stages: Group, groups: Iterable[Group], offsets: Iterable[Offset]) -> bool:
-    """Return whether all ranks of one place have partners of the same places.
+    """Return whether all ranks of a pipeline stage have partners in the same stages.
 
-    In each dimension a group must be inside a stage's step, beyond the stages, or on exactly their
-    members; an offset must be a multiple of the step.
+    In each dimension a group must be within the stride of ``stages``, or beyond all stages, or have
+    exactly their members; an offset must be a multiple of the stride.
     """
     used = [d for d, p in enumerate(stages.sizes) if p > 1]
     return all(_keeps_dimension(stages, group, d) for group in groups for d in used) and all(
@@ -90,7 +92,7 @@ def fold_stages(
     offsets: Iterable[Offset],
     sizes: tuple[int, ...],
 ) -> Folding:
-    """Return a folding of one class for each place; :func:`keeps_stages` must hold."""
+    """Return a folding with one class for each pipeline stage; :func:`keeps_stages` must hold."""
     digits = all_coordinates(stages.sizes)
     first = digits * np.asarray(stages.strides)
     n_places = stages.n_members
@@ -113,7 +115,7 @@ def fold_stages(
 
 
 def _places(stages: Group, group: Group, digits: list[int]) -> tuple[int, ...]:
-    """Return the places of ``group``'s members, for the member with these digits."""
+    """Return the stages in ``group`` of a rank whose stage has the coordinates ``digits``."""
     free = [
         range(p) if q > 1 and (q, stride) == (p, step) else (digit,)
         for digit, p, step, q, stride in zip(
@@ -135,10 +137,10 @@ def fold_ranks(
     nodes: Group | None = None,
     npu: NDArray[np.int64] | None = None,
 ) -> Folding:
-    """Return the coarsest stable classes, or one class for each rank if ``fold`` is false.
+    """Return the coarsest stable classes of ranks, or a class for each rank if ``fold`` is false.
 
-    Ranks that share one of the ``nodes`` count as partners, if given. Ranks with different kinds of
-    ``npu``, (N,), differ; None: all have one kind.
+    With ``nodes``, ranks that share a node count as partners. ``npu`` (N,) is the kind of each
+    rank's NPU, and ranks of different kinds are in different classes; None: all NPUs have one kind.
     """
     groups, offsets = _used(workload, sizes)
     if nodes is not None:

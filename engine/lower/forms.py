@@ -1,4 +1,4 @@
-"""Forms: the distinct communications of a workload, with their phases in each dimension."""
+"""Forms: the distinct communications (kind, size, dimensions) of a workload, each timed once."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
@@ -19,7 +19,7 @@ _T = TypeVar("_T", bound=Hashable)
 
 
 class Interned(Generic[_T]):
-    """Numbers for objects, in the order in which they first appear."""
+    """Numbering of distinct objects from 0, in the order in which they first appear."""
 
     def __init__(self) -> None:
         self._number: dict[_T, int] = {}
@@ -35,14 +35,14 @@ class Interned(Generic[_T]):
 
 
 class TypedSteps(NamedTuple):
-    """The steps of a phase, and its kind (a CollectiveKind or POINT_TO_POINT)."""
+    """The steps of a phase, with the phase's kind (a CollectiveKind or POINT_TO_POINT)."""
 
     kind: int
     phase: PhaseSteps
 
 
 class Use(NamedTuple):
-    """A dimension that a form uses, with the steps of its phases (see program.USE)."""
+    """A dimension that a form crosses, and the numbers of its phases there (see program.USE)."""
 
     dim: int
     scatter: int
@@ -52,7 +52,7 @@ class Use(NamedTuple):
 
 
 class Form(NamedTuple):
-    """A distinct communication; ``n_bytes`` is a chunk's, on entry."""
+    """A distinct communication: kind, chunks, priority, dimensions, and bytes a chunk on entry."""
 
     kind: int
     n_bytes: float
@@ -68,7 +68,10 @@ def answer_uses(
     answer: Iterable[Phases],
     number: Callable[[TypedSteps], int],
 ) -> tuple[Use, ...]:
-    """Return the uses of ``dims`` in a library's answer; ``number`` numbers a phase."""
+    """Return the uses of dimensions ``dims`` by a collective that a library runs.
+
+    ``answer`` holds the library's phases in each dimension; ``number`` returns a phase's number.
+    """
 
     def number_steps(own: CollectiveKind, phase: PhaseSteps | None) -> int:
         return -1 if phase is None else number(TypedSteps(own, phase))
@@ -92,7 +95,8 @@ def answer_uses(
 class Forms:
     """The distinct forms of a workload on a cluster, and the distinct steps of their phases.
 
-    Requests to a ``library`` are kept apart from other forms, as its choices may differ.
+    A collective that a ``library`` runs has a form of its request, since the choice for another
+    request may differ.
     """
 
     def __init__(self, cluster: Cluster, workload: Workload, algorithms: Sequence[Chosen]) -> None:
@@ -107,7 +111,7 @@ class Forms:
         self._crossings: dict[tuple[int, int, int], Use] = {}  # by dimension, offset and senders
 
     def collective(self, work: Collective, group: Group) -> int:
-        """Return the form of a collective over ``group``, chunk by chunk."""
+        """Return the number of the form for collective ``work`` over ``group``."""
         key = (work.kind, work.n_bytes, work.priority, group)
         if key not in self._known:
             self._known[key] = self._collective(work, group)
@@ -136,7 +140,7 @@ class Forms:
         return self.forms(Form(work.kind, size, chunks, work.priority, uses, request))
 
     def transfer(self, work: Send, graph: int) -> int:
-        """Return the form of a message of the ranks that run ``graph``."""
+        """Return the number of the form for message ``work`` of all ranks that run ``graph``."""
         key = (work.n_bytes, work.offset, graph)
         if key not in self._known:
             uses = (
@@ -149,9 +153,9 @@ class Forms:
         return self._known[key]
 
     def _crossing(self, d: int, offset: int, graph: int) -> Use:
-        """Return the use of a dimension that a message crosses.
+        """Return how a message with ``offset`` in dimension ``d`` uses the dimension.
 
-        All ranks that run the graph send at once, and share the busiest link there.
+        All ranks that run the graph send at once, and share the dimension's busiest link.
         """
         stages = self._workload.stages
         if stages is not None:  # the same ranks of a line run all graphs of this place
@@ -175,7 +179,7 @@ class Forms:
         return self._crossings[key]
 
     def _message_share(self, d: int) -> float:
-        """Return the share of a dimension's bandwidth that a message gets from the library."""
+        """Return the share (0 to 1) of a dimension's bandwidth that the library's messages get."""
         if self.library is None:
             return 1.0
         inside, between = self.library.shares

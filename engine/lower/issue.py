@@ -14,20 +14,20 @@ from dimsweep.engine.lower import program as p
 
 
 class Waits(NamedTuple):
-    """Dependencies: node i waits for the nodes ``before[start[i]:start[i + 1]]``."""
+    """Dependencies between nodes: node i waits for ``before[start[i]:start[i + 1]]``."""
 
     start: p.Ints
     before: p.Ints
 
     @classmethod
     def from_lists(cls, after: Sequence[Sequence[int]]) -> Self:
-        """Build from the nodes that each node waits for."""
+        """Build from a list for each node of the nodes that it waits for."""
         counts = np.fromiter(map(len, after), dtype=np.int32, count=len(after))
         return cls(p.starts(counts), np.array([b for each in after for b in each], dtype=np.int32))
 
     @classmethod
     def from_pairs(cls, pairs: NDArray[np.integer], n: int) -> Self:
-        """Build from pairs of waiting and awaited node, shape (E, 2), of ``n`` nodes."""
+        """Build from pairs (waiting node, awaited node), shape (E, 2), between ``n`` nodes."""
         order = np.argsort(pairs[:, 0], kind="stable")
         counts = np.bincount(pairs[:, 0], minlength=n)
         return cls(p.starts(counts), pairs[order, 1].astype(np.int32))
@@ -39,7 +39,7 @@ class Waits(NamedTuple):
 
 
 class Following(NamedTuple):
-    """The nodes that wait for node i: ``nodes[start[i]:start[i + 1]]``, in order."""
+    """Reverse dependencies: the nodes that wait for node i are ``nodes[start[i]:start[i + 1]]``."""
 
     nodes: p.Indices
     start: p.Ints
@@ -47,9 +47,9 @@ class Following(NamedTuple):
 
     @classmethod
     def from_waits(cls, waits: Waits, turn: p.Ints | None = None) -> Self:
-        """Build from the dependencies, and the node before each node in its stream, ``turn``.
+        """Build from dependencies; node i also waits for ``turn[i]``, its predecessor on a stream.
 
-        ``turn`` has shape (n,), with NO_NODE for none.
+        ``turn`` has shape (n,), with NO_NODE for nodes without a predecessor; None: for all nodes.
         """
         counts = waits.counts
         if turn is None:
@@ -61,7 +61,7 @@ class Following(NamedTuple):
 
 @compiled
 def _followers(start: p.Ints, before: p.Ints, turn: p.Ints) -> tuple[p.Indices, p.Ints]:
-    """Return the nodes that wait for each node, and the start of each list."""
+    """Return the nodes that wait for each node, node after node, and the start of each list."""
     n = len(turn)
     begin = np.zeros(n + 1, dtype=np.int32)
     for other in before:
@@ -98,26 +98,27 @@ def _followers(start: p.Ints, before: p.Ints, turn: p.Ints) -> tuple[p.Indices, 
 
 
 def find_issue_order(waits: Waits) -> p.Ints:
-    """Return the nodes of all classes in the order in which their ranks issue them, (n,).
+    """Return the nodes of all classes in the order in which ranks issue them, shape (n,).
 
-    The nodes must not wait in circles.
+    A rank always issues the lowest-numbered ready node. Nodes must not wait in circles.
     """
     following = Following.from_waits(waits)
     return _lowest_first(following.start, following.nodes, following.waits)
 
 
 def find_turns(waits: Waits, stream: p.Ints, issued: p.Ints) -> p.Ints:
-    """Return the node that each node must follow on its stream, (n,); NO_NODE for none.
+    """Return, for each node, the node on its stream that it must wait for, (n,); NO_NODE for none.
 
-    ``stream`` numbers each node's stream if its nodes take turns, else -1; ``issued`` is the result
-    of :func:`find_issue_order`. A node that waits for the node before it anyway gets none.
+    ``stream`` numbers the stream of each node, or is -1 if the stream does not keep the order of
+    issue. ``issued`` is the result of :func:`find_issue_order`. A node that already depends on the
+    node before it gets none.
     """
     return _not_yet_after(*waits, stream, issued)
 
 
 @compiled
 def _lowest_first(start: p.Ints, following: p.Indices, waits: p.Ints) -> p.Ints:
-    """Return the nodes in the order of issue: always the lowest ready one. Consumes ``waits``."""
+    """Return the nodes in issue order: always the lowest ready node. Consumes ``waits``."""
     n_issued, issued = 0, np.empty(len(waits), dtype=np.int32)
     free = [np.int64(node) for node in range(len(waits)) if waits[node] == 0]
     heapq.heapify(free)
@@ -134,10 +135,11 @@ def _lowest_first(start: p.Ints, following: p.Indices, waits: p.Ints) -> p.Ints:
 
 @compiled
 def _not_yet_after(start: p.Ints, before: p.Ints, stream: p.Ints, issued: p.Ints) -> p.Ints:
-    """Return the node before each node on its stream, unless the graph already orders the two.
+    """Return the previous node on each node's stream, or -1 if the graph already orders the two.
 
-    Of a stream's nodes, in the order of issue, the first ``known[node]`` precede a node or are it;
-    only nodes issued between the first and the last of them can decide.
+    Of a stream's nodes, in the order of issue, the first ``known[node]`` precede ``node`` or are
+    ``node``. The search only covers the nodes issued between the first and the last node of a
+    stream.
     """
     n, n_streams = len(stream), 1 + stream.max() if len(stream) else 0
     place, known = np.empty(n, dtype=np.int32), np.zeros(n, dtype=np.int32)

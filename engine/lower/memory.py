@@ -1,4 +1,4 @@
-"""Memory of a workload: whether it fits, its speed, and the demands on each server."""
+"""Memory of a workload: whether it fits, its bandwidth, and its accesses to memory servers."""
 
 import math
 from dataclasses import replace
@@ -26,8 +26,9 @@ from dimsweep.engine.workload.graph import Access, Footprint, Graph, Workload, s
 def check_memory(need: Footprint, cluster: Cluster, stages: Group | None = None) -> None:
     """Raise :class:`InfeasibleError` unless ``need`` fits the NPU's memory and remote memory.
 
-    The error names the parts and the time of the peak. If NPUs of several kinds run the members of
-    ``stages``, each stage must fit its own; otherwise every NPU must hold the fullest stage.
+    The error names the parts of the footprint and the time of its peak. If NPUs of several kinds
+    run the ``stages``, each stage must fit its NPUs; otherwise every NPU must hold the fullest
+    stage.
     """
     if cluster.memory is not None and need.remote:
         _check_remote(need, cluster.memory, cluster.topology.sizes)
@@ -102,7 +103,10 @@ def kind_of(memory: RemoteMemory) -> str:
 
 
 def apply_expansion(cluster: Cluster, need: Footprint | None) -> Cluster:
-    """Return the cluster with the memory rate of the place where ``need`` is stored."""
+    """Return the cluster with the memory bandwidth that an NPU sees when it stores ``need``.
+
+    Bytes beyond the NPU's memory are in its expansion, which is slower.
+    """
     memory = cluster.memory
     if memory is None or not memory.EXPANDS or need is None:
         return cluster
@@ -128,7 +132,7 @@ def _expand_npu(npu: Npu, memory: RemoteMemory, need: Footprint) -> Npu:
 
 
 class ServerUse(NamedTuple):
-    """The demand of an access on a server that other classes use, too."""
+    """The demand of one access on a memory server that several classes of ranks share."""
 
     server: int
     npus: int  # of the class, that the server serves
@@ -136,7 +140,7 @@ class ServerUse(NamedTuple):
 
 
 class Served(NamedTuple):
-    """An access whose time depends on the other users of its servers; in ps."""
+    """An access whose time depends on the other users of its memory servers; times in ps."""
 
     latency: int
     own: float  # minimum time of its bytes, without other users
@@ -145,7 +149,10 @@ class Served(NamedTuple):
 
 
 def build_node_group(workload: Workload, cluster: Cluster) -> Group | None:
-    """Return the nodes as a group if an access depends on the other NPUs of its node, else None."""
+    """Return the group of ranks that share a node, if accesses of a node's NPUs affect each other.
+
+    None for single-NPU nodes, and without accesses to remote memory.
+    """
     if cluster.memory is None or not any(map(_has_accesses, workload.graphs)):
         return None
     node = cluster.memory.node_shape(cluster.topology.sizes)
@@ -153,7 +160,7 @@ def build_node_group(workload: Workload, cluster: Cluster) -> Group | None:
 
 
 class Servers:
-    """The accesses to the servers of a cluster's memory, class by class."""
+    """The servers of a cluster's remote memory, and the time that accesses to them take."""
 
     def __init__(self, workload: Workload, cluster: Cluster, folding: Folding) -> None:
         self._workload, self._memory, self._folding = workload, cluster.memory, folding
@@ -162,10 +169,10 @@ class Servers:
         self._on_node = cache(self._classes_on_node)
 
     def access(self, work: Access, cls: int) -> tuple[int, Served | None]:
-        """Return the least picoseconds of ``work``, and its service if it shares servers.
+        """Return the minimum ps of access ``work`` by class ``cls``, and its use of shared servers.
 
-        Raises :class:`DimsweepError` if it would take too long, and for unsupported gathers and
-        reductions.
+        The second value is None if no other class uses the servers. Raises :class:`DimsweepError`
+        if the access would take too long, and for unsupported gathers and reductions.
         """
         assert self._memory is not None
         if work.group and (self._memory.BROADCASTS or not work.shared):
@@ -196,7 +203,7 @@ class Servers:
 
     @cached_property
     def _users(self) -> set[int]:
-        """Classes that use the memory."""
+        """Classes of ranks that access the remote memory."""
         uses = [_has_accesses(graph) for graph in self._workload.graphs]
         return {cls for cls, graph in enumerate(self._folding.graph) if uses[graph]}
 
@@ -204,18 +211,18 @@ class Servers:
         return self._folding.members[cls].get(NODES, (cls,))
 
     def _n_nodes(self, cls: int) -> int:
-        """Return the number of nodes that are equivalent to the class's node."""
+        """Return the number of cluster nodes that are equivalent to the node of class ``cls``."""
         on_them = sum(self._folding.count[other] for other in self._on_node(cls))
         return on_them // math.prod(self._node)
 
     @cached_property
     def _total_users(self) -> tuple[int, int]:
-        """Number of NPUs that use the memory, and of their nodes."""
+        """Number of NPUs that access the remote memory, and number of nodes that contain them."""
         kinds = {self._on_node(cls): self._n_nodes(cls) for cls in self._users}
         return sum(self._folding.count[cls] for cls in self._users), sum(kinds.values())
 
     def _request(self, work: Access) -> Request:
-        """Return the request if all users of the memory run ``work``."""
+        """Return the request to the memory when all NPUs that access it run ``work`` at once."""
         users = self._total_users
         if not work.group:
             return Request(work.n_bytes, *users, store=work.store)
@@ -228,7 +235,7 @@ class Servers:
         return Request(work.n_bytes, *self._total_users, group.n_members, over, store=work.store)
 
     def _check_equivalent(self, work: Access, memory: RemoteMemory, cls: int) -> None:
-        """Raise :class:`DimsweepError` unless the members of a joint access are in step.
+        """Raise :class:`DimsweepError` unless the members of a joint access run in step.
 
         They must run the same graph on equally fast NPUs, and the memory must support the access.
         """
@@ -251,7 +258,10 @@ class Servers:
 
 
 def _count_nodes(p: int, stride: int, node: int) -> int:
-    """Return the number of nodes that p members span in a dimension of ``node`` NPUs a node."""
+    """Return the number of nodes that ``p`` members, ``stride`` apart, span in a dimension.
+
+    A node has ``node`` NPUs in the dimension.
+    """
     return p if stride >= node else math.ceil(p * stride / node)
 
 

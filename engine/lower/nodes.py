@@ -1,4 +1,4 @@
-"""Nodes: the operators of every class of ranks, and the flows that join them."""
+"""Nodes: one for each operator of each class of ranks; and flows, the transfers between nodes."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -52,9 +52,10 @@ _Integer = TypeVar("_Integer", bound=np.integer)
 
 
 class _Meetings(NamedTuple):
-    """The members of each collective of several classes, in the order of issue.
+    """The matching of nodes that run the same collective, for collectives between several classes.
 
-    Member ``i`` takes part in ``meeting[i]``, whose first member is ``first``.
+    Rows are in the order of issue. Row ``i`` takes part in collective ``meeting[i]``, and row
+    ``first[j]`` is the first of collective ``j``.
     """
 
     met: p.Table  # MET
@@ -64,7 +65,7 @@ class _Meetings(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """The properties of a class's work that do not depend on its place in the graph."""
+    """The properties of a class's operator that do not depend on its place in the graph."""
 
     cls: int
     kind: int
@@ -79,19 +80,19 @@ class _Known(NamedTuple):
 
     @property
     def opens(self) -> bool:
-        """True if every such node has a separate flow."""
+        """True if every node with these properties has a separate flow."""
         return self.kind == p.NodeKind.SEND or len(self.classes) == 1
 
     @property
     def felt(self) -> p.Lookahead:
-        """Lookahead of such a node by itself, unless it has a flow with other classes."""
+        """Lookahead of a node with these properties, if its flow does not involve other classes."""
         if self.kind == p.NodeKind.RECEIVE or self.service != p.NO_SERVICE:
             return p.Lookahead.NONE
         return p.Lookahead.UNTIL_END if self.kind == p.NodeKind.SEND else p.Lookahead.FULL
 
 
 class _Template(NamedTuple):
-    """A stamp's operators on a class, in columns; places count from the stamp's first."""
+    """The operators of a stamp as run by one class, as columns; places count from its first one."""
 
     known: p.Ints  # row of known properties
     after: NDArray[np.int64]  # (E, 2): who waits, and for whom
@@ -99,9 +100,10 @@ class _Template(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A section's operators on a class, in its first repetition; nodes are numbered.
+    """The operators of a section as run by one class, in its first repetition, as nodes.
 
-    Nodes with flows of several classes are listed for all repetitions.
+    ``sends``, ``receives`` and ``met`` (collectives between several classes) list the nodes of all
+    repetitions.
     """
 
     section: Section
@@ -114,7 +116,7 @@ class _Part(NamedTuple):
 
 @contextmanager
 def _operator(name: str) -> Iterator[None]:
-    """Name the operator in errors raised within."""
+    """Add the operator's name to errors raised within the context."""
     try:
         yield
     except DimsweepError as error:
@@ -122,7 +124,7 @@ def _operator(name: str) -> Iterator[None]:
 
 
 class NodeNames(Sequence[str]):
-    """The names of the operators of every class, made on request."""
+    """The operator name of every node, looked up when it is needed."""
 
     def __init__(self, graphs: Sequence[Graph]) -> None:
         self._graphs = graphs
@@ -144,15 +146,15 @@ class NodeNames(Sequence[str]):
         return self.operator(range(len(self))[node]).name
 
     def operator(self, node: int) -> Operator:
-        """Return the operator of a node."""
+        """Return the operator that node number ``node`` runs."""
         cls = int(np.searchsorted(self.start, node, side="right")) - 1
         return self._graphs[cls][node - int(self.start[cls])]
 
 
 class Nodes:
-    """The operators of every class, and the flows that join them.
+    """Columns of all nodes (operators of each class), and the flows between them.
 
-    Repeated parts of a graph are read once and then copied, column by column.
+    Repeated sections of a graph are read once and then copied, column by column.
     """
 
     def __init__(
@@ -211,9 +213,9 @@ class Nodes:
         self.flow = self._number_flows()
 
     def _keys(self) -> p.Ints:
-        """Return the order of all nodes: by the place in their graph, then by the graph.
+        """Return each node's position among all nodes, sorted by place in the graph, then by graph.
 
-        So ranks order simultaneous events equally, though each may have a separate graph.
+        With it, all ranks order simultaneous events equally, though each may have a separate graph.
         """
         n, lengths = len(self._workload.graphs), np.diff(self.name.start).tolist()
         fits = n * max(lengths, default=0) <= np.iinfo(np.int32).max  # as wide as tables have it
@@ -227,7 +229,7 @@ class Nodes:
         return key if fits else np.unique(key, return_inverse=True)[1].reshape(-1).astype(np.int32)
 
     def _parts(self, cls: int, graph: Graph) -> Iterator[_Part]:
-        """Yield the operators of a class, section by section."""
+        """Yield the nodes of class ``cls``, which runs ``graph``, section by section."""
         templates: dict[int, _Template] = {}
         works: dict[int, tuple[_Known, bool]] = {}  # by identity: graphs share works, too
         for section in sections_of(graph):
@@ -237,7 +239,7 @@ class Nodes:
             yield self._build_part(cls, section, templates)
 
     def _build_part(self, cls: int, section: Section, templates: dict[int, _Template]) -> _Part:
-        """Read one repetition of a section."""
+        """Return the nodes of a section on class ``cls``; ``templates`` hold its operators."""
         base = int(self.name.start[cls])
         known, after, outside = [], [], list[tuple[int, int]]()
         sends, receives, met = list[_Row](), list[_Row](), list[_Row]()
@@ -268,7 +270,7 @@ class Nodes:
         )
 
     def _list_nodes(self, parts: Sequence[_Part]) -> tuple[NDArray[np.intp], Waits]:
-        """Return the properties and waits of each node, for all repetitions of all parts."""
+        """Return the index of each node's properties, and its dependencies, for all repetitions."""
         known, after = (
             _concatenate([getattr(part, name) for part in parts]) for name in ("known", "after")
         )
@@ -322,9 +324,10 @@ class Nodes:
         return self._npus[0 if kinds is None else kinds[cls]]
 
     def _find_issued(self, cls: int, known: _Known, work: Work, lead: int) -> tuple[_Known, int]:
-        """Return the properties of a node that the host issues with a ``lead``, and the next lead.
+        """Return ``known`` with the duration after the host's ``lead`` (ps), and the next lead.
 
-        A collective is a kernel to issue; its time depends on the network, and gives no lead.
+        The lead is how far the host's kernel launches are ahead of the NPU. A collective is one
+        kernel to launch; its time depends on the network, and adds nothing to the lead.
         """
         npu = self._npu(cls)
         if isinstance(work, Compute) and not work.on_host:
@@ -341,7 +344,10 @@ class Nodes:
         return isinstance(work, (Send, Receive))
 
     def _number_meetings(self, met: p.Table, issued: p.Ints) -> _Meetings:
-        """Return each member's number among its collectives over a group, in the order of issue."""
+        """Match the members of each collective: its k-th call over a group on each class.
+
+        ``met`` lists nodes of collectives between classes, and ``issued`` all nodes in issue order.
+        """
         if not len(met):
             return _Meetings(met, *(np.zeros(0, dtype=np.int64) for _ in range(3)))
         place = np.empty(len(issued), dtype=np.int64)
@@ -354,7 +360,7 @@ class Nodes:
         return _Meetings(met, number, meeting.reshape(-1), first)
 
     def _number_flows(self) -> p.Ints:
-        """Return the flow of every node, -1 for none, and set the columns of flows."""
+        """Return the flow number of every node, or NO_FLOW, and fill the columns of all flows."""
         opens = np.array([known.opens for known in self._known], dtype=bool)[self._what]
         met, _, meeting, first = self._meetings
         opens[met["node"][first]] = True
@@ -374,7 +380,7 @@ class Nodes:
         return flow
 
     def _check_complete(self) -> None:
-        """Raise unless all members of a group run the same collectives over it."""
+        """Raise an error unless all members of a group run the same collectives over it."""
         met, _, meeting, first = self._meetings
         if not len(met):
             return
@@ -391,7 +397,8 @@ class Nodes:
     def _missing_member_error(self, first: int, unlike: int | None) -> DimsweepError:
         """Return the error for a collective whose members disagree or are missing.
 
-        ``first`` is its first member, ``unlike`` a member with another collective, if any.
+        ``first`` is the row of its first member, ``unlike`` the row of a member with a different
+        collective, if any.
         """
         met, numbers, meeting, _ = self._meetings
         node, cls, group, members = met[first].tolist()
@@ -417,9 +424,9 @@ class Nodes:
         )
 
     def _assign_streams(self, n: int, issued: p.Ints) -> tuple[p.Ints, tuple[str, ...]]:
-        """Return each node's stream, among the streams of all classes, and a class's stream names.
+        """Return each node's stream, numbered over all classes, and the names of a class's streams.
 
-        Collectives take ``n`` streams in turn.
+        Collectives that would share a stream take ``n`` streams in turn.
         """
         names, stream, moved = list(self.streams), self._field("stream"), []
         if n > 1:
@@ -437,14 +444,14 @@ class Nodes:
         return every, tuple(names)
 
     def column(self, name: str, nodes: NDArray[np.integer] | None = None) -> p.Ints:
-        """Return a property, such as ``cls``, of the given nodes, or of all."""
+        """Return one property, such as ``cls`` or ``kind``, of the given nodes, or of all nodes."""
         return self._field(name)[self._what if nodes is None else self._what[nodes]]
 
     def _field(self, name: str) -> p.Ints:
         return np.array([getattr(known, name) for known in self._known], dtype=np.int32)
 
     def rows(self, table: p.Table, some: slice) -> None:
-        """Write the properties of some nodes into the same rows of a table of NODE."""
+        """Write the properties of nodes ``some`` into the same rows of ``table``, of type NODE."""
         np.take(self._known_rows, self._what[some], out=table[some], mode="clip")
 
     @cached_property
@@ -487,7 +494,7 @@ class Nodes:
         return _Known(cls, p.NodeKind.RECEIVE, p.NO_STREAM, self.tallies("receive"), 0, 0)
 
     def _compute_time(self, cls: int, name: str, work: Compute) -> tuple[int, int]:
-        """Return picoseconds, and the part of them that memory bandwidth limits."""
+        """Return the duration (ps) of ``work`` on class ``cls``, and its memory-bound part (ps)."""
         npu = self._npu(cls)
         at = id(npu), id(work)
         if at not in self._computed:
@@ -496,7 +503,7 @@ class Nodes:
         return self._computed[at]
 
     def accesses(self) -> p.Table:
-        """Return the accesses through an interconnect's I/O controllers, one ACCESS each."""
+        """Return the accesses through an interconnect's I/O controllers, as rows of ACCESS."""
         if self._cluster.network.interconnect is None or not isinstance(
             self._cluster.memory, EdgeIo
         ):
@@ -533,7 +540,10 @@ class Nodes:
     def _unmatched_error(
         self, wanted: NDArray[np.int64], given: NDArray[np.int64]
     ) -> DimsweepError:
-        """Return the error for a message without a receive, or the reverse."""
+        """Return the error for a send without a receive, or a receive without a send.
+
+        ``wanted`` has a row (class, offset, tag) for each send, ``given`` one for each receive.
+        """
         n, first = len(wanted), self._folding.first
         key = np.unique(np.concatenate([wanted, given]), axis=0, return_inverse=True)[1].reshape(-1)
         sent, received = (np.bincount(own, minlength=len(key)) for own in (key[:n], key[n:]))
@@ -558,7 +568,7 @@ class Nodes:
 
 
 def _count_earlier_equals(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of equal keys before each key."""
+    """Return, for each key, the number of equal keys before it."""
     order = np.argsort(keys, kind="stable")
     turn = np.empty(len(keys), dtype=np.int64)
     turn[order] = np.arange(len(keys)) - np.searchsorted(keys[order], keys[order])
@@ -570,7 +580,7 @@ def _concatenate(arrays: list[NDArray[_Integer]]) -> NDArray[_Integer]:
 
 
 def _repeated_rows(rows: list[_Row], dtype: np.dtype[np.void], section: Section) -> p.Table:
-    """Return rows of a section's nodes for all its repetitions."""
+    """Return ``rows``, of a section's first repetition, for all its repetitions."""
     if section.times == 1 or not rows:
         return np.array(rows, dtype=dtype) if rows else _NOBODY[dtype]
     found = np.tile(np.array(rows, dtype=dtype), section.times)

@@ -1,4 +1,4 @@
-"""A lowered workload: flat arrays that the event kernels read, and the prices of a point."""
+"""A lowered workload: the flat arrays that the event kernels read, at one point of a sweep."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,7 +32,7 @@ POINT_TO_POINT = len(CollectiveKind)
 
 
 class NodeKind(NamedInt):
-    """The kind of an operator."""
+    """The kind of an operator, as a number in the node table."""
 
     COMPUTE = 0
     COLLECTIVE = 1
@@ -162,7 +162,7 @@ SERVER_USE = np.dtype(
 
 
 class Shape(NamedTuple):
-    """The scalars of a structure, as plain numbers.
+    """The sizes and scalar settings of a structure, as plain numbers.
 
     A tuple with a member of an enumeration would cost Numba half a millisecond of typing at each
     call.
@@ -183,7 +183,7 @@ class Shape(NamedTuple):
 
 
 class Structure(NamedTuple):
-    """The part of a run that does not depend on bandwidth, latency or prices.
+    """The tables of a run that do not depend on bandwidth, latency or prices.
 
     Words: a *class* is a set of equivalent ranks; a *stream* runs one operator of its class at a
     time (stream 0 computes, the others communicate or access memory); a *port* leads from a class
@@ -214,7 +214,7 @@ class Structure(NamedTuple):
 
 @dataclass(frozen=True)
 class Names:
-    """The names of the numbers of a :class:`Structure`, for reports."""
+    """The names of a :class:`Structure`'s nodes, streams, dimensions and tallies, for reports."""
 
     node: Sequence[str]
     stream: tuple[str, ...]  # of the streams after the first
@@ -226,29 +226,30 @@ class Names:
 
 
 class Witness(Protocol):
-    """A second simulator for points that the phase kernel cannot decide.
+    """A second simulator, for points that the phase kernel cannot simulate.
 
-    A point whose outcome is TIED, or any point of a program without nodes.
+    These are points at which simultaneous events are TIED, and all points of a program without
+    nodes.
     """
 
     def __call__(self, bandwidth: Floats, latency: Longs) -> tuple[Longs, Longs]:
-        """Return the end of each class, and its time of computing, in ps; shape (C,) each."""
+        """Simulate one point: return each class's end, and its compute time, in ps; (C,) each."""
 
 
 class Entrances(Protocol):
-    """Python's entry points of the phase kernel (see engine.kernels.phase.batch)."""
+    """Entry points of the compiled phase kernel (see engine.kernels.phase.batch)."""
 
     @property
     def run_points(self) -> Callable[..., None]:
-        """Function that simulates a structure at points of bandwidths and latencies."""
+        """Function that simulates a structure at several points (bandwidths and latencies)."""
 
     @property
     def time_phases(self) -> Callable[..., float]:
-        """Function that times its phases at one point."""
+        """Function that times a structure's phases at one point."""
 
     @property
     def add_phases(self) -> Callable[..., None]:
-        """Function that adds the seconds of the critical path's phases to the row of each label."""
+        """Function that adds the critical path's seconds, by phase, to the row of each label."""
 
 
 def _no_choices() -> Longs:
@@ -256,18 +257,18 @@ def _no_choices() -> Longs:
 
 
 class Chooser(Protocol):
-    """A library's choices for R forms of a program, by the bandwidths."""
+    """The choices of a collective library for R forms of a program, at given bandwidths."""
 
     def choose(self, bandwidth: Floats) -> Longs:
-        """Return the choices (P, R) at bandwidths of shape (P, D) in bytes/s."""
+        """Return the index of the choice for each form, (P, R), at bandwidths (P, D) in bytes/s."""
 
     def apply(self, structure: Structure, choices: Longs) -> Structure:
-        """Return the structure with these choices (R,) instead of others."""
+        """Return ``structure`` with the phases of the ``choices`` (R,)."""
 
     def relax(self, structure: Structure, low: Floats, high: Floats) -> Structure:
-        """Return the structure whose phases request no more than any choice in a box.
+        """Return ``structure`` with phases no slower than any choice's in a box of bandwidths.
 
-        Bandwidths are between ``low`` and ``high``, (D,) each.
+        The box is between ``low`` and ``high``, (D,) each, in bytes/s.
         """
 
 
@@ -287,9 +288,9 @@ NO_ACCESSES = np.zeros(0, dtype=ACCESS)
 
 @dataclass(frozen=True)
 class Communication:
-    """The communication of a program, for kernels that simulate ranks and messages.
+    """A program's topology, network and groups, for kernels that simulate ranks and messages.
 
-    The phase kernel has all this in its tables of phases.
+    The phase kernel does not need them: it reads tables of phases.
     """
 
     topology: Topology
@@ -301,7 +302,7 @@ class Communication:
 
     @property
     def by_network(self) -> tuple[str, ...]:
-        """Names of algorithms that only kernels with links can run."""
+        """Names of the chosen algorithms that only kernels with links can simulate."""
         return tuple(each.others.name for each in self.algorithms if each.others.by_network)
 
     def closes_ring(self, group: Group, dim: int) -> bool:
@@ -313,12 +314,12 @@ class Communication:
 
 @dataclass(frozen=True)
 class Program:
-    """A structure at one point: bandwidth (bytes/s), latency (ps a hop), prices.
+    """A structure at one point: bandwidth (bytes/s), latency (ps a hop) and prices.
 
-    :meth:`rebind` moves it to another point without lowering anything again. ``workload`` and
-    ``cluster`` are its sources, for reports; kernels do not read them. If a library of collectives
-    chooses by the bandwidths, ``chosen`` (R,) are its choices at the point, which the structure
-    has.
+    :meth:`rebind` returns the program at another point, without lowering again. ``workload`` and
+    ``cluster`` are kept for reports; kernels do not read them. If a library of collectives chooses
+    algorithms by the bandwidths, ``chosen`` (R,) are its choices at this point; the structure has
+    the phases of these choices.
     """
 
     structure: Structure
@@ -383,9 +384,10 @@ class Program:
         latency: Sequence[int] | Longs | None = None,
         prices: Prices | None = None,
     ) -> "Program":
-        """Return the program at another point; values that are not given stay.
+        """Return the program at another point; arguments that are not given keep their values.
 
-        A library of collectives chooses again.
+        A library of collectives chooses its algorithms again. ``bandwidth`` (D,) is in bytes/s,
+        ``latency`` (D,) in ps a hop.
         """
         changes: dict[str, object] = {}
         if bandwidth is not None:
@@ -402,9 +404,9 @@ class Program:
         return moved._with_choice(moved.chooser, moved.chooser.choose(moved.bandwidth[None])[0])
 
     def group_by_choice(self, bandwidth: Floats) -> list[tuple["Program", Longs]]:
-        """Return a program for each group of points (P, D) with equal choices of the library.
+        """Group points (P, D) by the library's choices, and return the program for each group.
 
-        Each comes with the indices of its points.
+        Each program comes with the indices of its points.
         """
         if self.chooser is None:
             return [(self, np.arange(len(bandwidth)))]
@@ -423,7 +425,7 @@ class Program:
 
 
 def starts(lengths: Iterable[int]) -> Ints:
-    """Return the starts of consecutive stretches of these lengths, and the end of the last."""
+    """Return the starts of consecutive ranges of the given ``lengths``, and the end of the last."""
     each = lengths if isinstance(lengths, np.ndarray) else np.fromiter(lengths, np.int32)
     start = np.zeros(len(each) + 1, dtype=np.int32)
     np.cumsum(each, out=start[1:])
@@ -431,10 +433,10 @@ def starts(lengths: Iterable[int]) -> Ints:
 
 
 def lay_out(table: Table, **lengths: NDArray[np.integer]) -> None:
-    """Write the start (and end) of each row's part of another table into ``table``.
+    """Write into ``table`` the range of rows of another table that belongs to each row.
 
-    Parts are consecutive and have the given ``lengths``; the columns are ``NAME_start`` and, if it
-    exists, ``NAME_end``.
+    The ranges are consecutive. ``lengths`` gives their lengths by NAME; the columns are
+    ``NAME_start`` and, if it exists, ``NAME_end``.
     """
     for name, each in lengths.items():
         ends = np.cumsum(each)

@@ -1,4 +1,4 @@
-"""Tables: nodes, flows and forms as the record arrays of a :class:`Structure`."""
+"""Conversion of nodes, flows and forms to the record arrays of a :class:`Structure`."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -21,7 +21,7 @@ _AT_ONCE = 8192  # rows
 
 
 def table(dtype: np.dtype[np.void], n: int, **columns: Iterable[Any]) -> p.Table:
-    """Return ``n`` records of ``dtype``, by column; every column must be given."""
+    """Return a record array of ``n`` rows of ``dtype``; ``columns`` must give every field."""
     assert dtype.names is not None and set(columns) == set(dtype.names), set(columns)
     records = np.zeros(n, dtype=dtype)
     arrays = {
@@ -38,7 +38,10 @@ def table(dtype: np.dtype[np.void], n: int, **columns: Iterable[Any]) -> p.Table
 def structure(
     cluster: Cluster, folding: Folding, nodes: Nodes, forms: Forms, *, in_order: bool
 ) -> p.Structure:
-    """Return the tables of a lowered workload."""
+    """Return the tables of a lowered workload, with nodes, flows and forms.
+
+    With ``in_order``, an idle stream starts the operator with the lowest key, not the first ready.
+    """
     numbers = {
         "n_classes": len(folding.graph),
         "n_streams": 1 + len(nodes.stream_names),
@@ -67,7 +70,7 @@ def structure(
 
 
 def of_forms(cluster: Cluster, forms: Forms) -> p.Structure:
-    """Return the tables of communications without a graph."""
+    """Return the tables of ``forms`` alone: communications without a graph."""
     own = list(forms.forms)
     phase_steps, steps = phase_tables(list(forms.phase_steps))
     numbers = {"n_classes": 0, "n_streams": 0, "n_timed": 0, "n_tallies": 0}
@@ -135,7 +138,7 @@ def _forms(forms: list[Form]) -> p.Table:
 
 
 def phase_tables(phases: list[TypedSteps]) -> tuple[p.Table, p.Table]:
-    """Return the tables PHASE_STEPS and STEP of a structure with these phases."""
+    """Return the tables PHASE_STEPS and STEP for ``phases``, in their order."""
     steps = [step for _, phase in phases for step in phase.steps]
     return _phase_steps(phases), _steps(steps)
 
@@ -168,7 +171,7 @@ def _steps(steps: list[Step]) -> p.Table:
 
 
 def _own_lookahead(nodes: Nodes, forms: list[Form]) -> NDArray[np.int8]:
-    """Return the lookahead of each node by itself.
+    """Return each node's lookahead before the nodes that wait for it are considered.
 
     Receives and collectives of several classes wait for other classes. A collective of one rank
     ends at once. The end of a send affects its receiver, and all of it affects other senders to the
@@ -185,7 +188,7 @@ def _own_lookahead(nodes: Nodes, forms: list[Form]) -> NDArray[np.int8]:
 
 
 def _find_competing_sends(nodes: Nodes, forms: list[Form]) -> NDArray[np.int64]:
-    """Return the sends of several classes that compete for the entrance to a receiver."""
+    """Return the sends that share a receiver's entrance with sends of another class."""
     start, n_classes = p.starts(nodes.n_members), nodes.n_classes
     entered = [np.zeros((2, 0), dtype=np.int64)]  # the entrance, among all; the send
     sent = np.flatnonzero(nodes.receiver >= 0)
@@ -207,10 +210,10 @@ def _find_competing_sends(nodes: Nodes, forms: list[Form]) -> NDArray[np.int64]:
 
 
 def lookahead(felt: NDArray[np.int8], following: Following) -> NDArray[np.int8]:
-    """Return the lookahead of each node, given its own in ``felt``.
+    """Return each node's lookahead: ``felt``, reduced if its end affects other classes.
 
-    The end of a node also affects the nodes that it lets start, and the end of a class's last node
-    the whole run.
+    The end of a node affects other classes through the nodes that wait for it; the end of a class's
+    last node affects the whole run.
     """
     start, end = following.start[:-1], following.start[1:]
     soon = start == end

@@ -15,7 +15,7 @@ FLOW, ARRIVAL = "flow", "arrival"  # the names of operators that send and receiv
 
 
 class ListedFlow(NamedTuple):
-    """A flow of ``n_bytes`` from one host to another."""
+    """One entry of a flow list: ``n_bytes`` that one host sends to another host."""
 
     source: int
     target: int
@@ -26,7 +26,7 @@ class ListedFlow(NamedTuple):
 
 
 class FlowList(NamedTuple):
-    """The flows of a file."""
+    """The flows that a file lists, in the order of the file."""
 
     flows: tuple[ListedFlow, ...]
     n_hosts: int | None = None
@@ -34,12 +34,13 @@ class FlowList(NamedTuple):
 
 
 def flows_workload(flows: Sequence[ListedFlow], sizes: Sequence[int], name: str) -> Workload:
-    """Return the workload of flows between the ranks of a topology of ``sizes``.
+    """Return a workload that sends ``flows`` between the ranks of a topology of ``sizes``.
 
-    Time counts from the first start of a flow.  All flows of a rank share its links.  A flow that
-    starts after another flow must have an end in common with it.
+    ``sizes`` are the NPUs of each dimension.  Time counts from the first start of a flow.  All
+    flows of a rank share its links.  A flow can wait for another flow only if its sender sends or
+    receives that flow.
 
-    Raises :class:`DimsweepError` with the flow's line for a flow without a common end, for missing
+    Raises :class:`DimsweepError` with the flow's line for a wait for any other flow, for missing
     ranks, and for flows that wait for one another in a circle.
     """
     n = math.prod(sizes)
@@ -74,7 +75,7 @@ def _check_ends(flow: ListedFlow, flows: Sequence[ListedFlow]) -> None:
 
 
 def _sort_flows(flows: Sequence[ListedFlow]) -> list[int]:
-    """Return the timed flows by their start, then each other flow after the flows it waits for."""
+    """Return flow indices: timed flows by start, then each other flow after its awaited flows."""
     waits = {number: flow.after for number, flow in enumerate(flows) if flow.after}
     try:
         after = [number for number in TopologicalSorter(waits).static_order() if number in waits]
@@ -97,7 +98,7 @@ class _Rank:
         self._ends[number] = self.builder.add(ARRIVAL, receive)
 
     def send(self, number: int, flow: ListedFlow, offset: tuple[int, ...]) -> None:
-        """Send on a separate stream: flows do not wait for one another."""
+        """Send ``flow`` on a new stream, so the flows of a rank do not wait for one another."""
         after = tuple(self._ends[before] for before in flow.after)
         if not after:
             if flow.start > self._clock:

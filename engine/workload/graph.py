@@ -25,7 +25,7 @@ from dimsweep.engine.units import MAX_PICOSECONDS
 
 @dataclass(frozen=True)
 class Amount:
-    """The work of one iteration, from which throughput and utilisation follow."""
+    """The samples, tokens and FLOPs of an iteration, for figures of throughput and utilisation."""
 
     samples: float
     tokens: float
@@ -68,16 +68,16 @@ class Footprint:
 
 
 def find_fullest(stages: Sequence[Footprint]) -> Footprint:
-    """Return the footprint of the fullest stage, with the footprints of all stages."""
+    """Return the footprint of the stage with the most bytes, with all footprints in ``stages``."""
     most = max(stages, key=lambda each: each.total)
     return replace(most, stages=tuple(stages)) if len(stages) > 1 else most
 
 
 class MatMul(NamedTuple):
-    """``products`` products of an ``m`` x ``k`` by a ``k`` x ``n`` matrix.
+    """A batch of ``products`` matrix products, each of an ``m`` x ``k`` by a ``k`` x ``n`` matrix.
 
-    Experts share the tokens, so their number and their rows may be means: 1.75 products of 4.57
-    rows. All rows together are ``products`` times ``m``.
+    ``products`` and ``m`` may be fractions: experts share the tokens, so a rank may run 1.75
+    products of 4.57 rows on average. All products together have ``products`` times ``m`` rows.
     """
 
     products: float
@@ -97,7 +97,7 @@ ATTENTION_BACKWARD = 2.5  # its gradients' FLOPs: five products, scores again, t
 
 
 class Attention(NamedTuple):
-    """Fused attention of ``heads`` heads, from ``rows`` queries to ``columns`` keys."""
+    """Shape of a fused attention kernel: ``heads`` heads of ``rows`` queries, ``columns`` keys."""
 
     heads: float
     rows: int
@@ -108,9 +108,9 @@ class Attention(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """One launch on an NPU: its FLOPs, its memory traffic, and its shape if it is a matrix product.
+    """One kernel launch on an NPU: its FLOPs, its memory traffic, the shape of a matrix product.
 
-    Measured durations are looked up by ``name``.
+    Measured durations of kernels are looked up by ``name``.
     """
 
     name: str
@@ -125,10 +125,11 @@ class Kernel(NamedTuple):
 
 @dataclass(frozen=True)
 class Compute:
-    """Work on the NPU, or on its host.
+    """A computation on the NPU, or on its host CPU.
 
-    The time is ``duration`` if given; else it follows from FLOPs and bytes (roofline), or from
-    ``kernels`` that run one after another.  Work ``on_host`` needs a duration.
+    Its time is ``duration`` if given. Otherwise the time follows from FLOPs and bytes (roofline),
+    or is the sum of the times of ``kernels``, which run one after another. A computation
+    ``on_host`` needs a duration.
     """
 
     flops: float = 0.0
@@ -144,10 +145,11 @@ class Access:
     """A load from the NPU's remote memory, or a store to it.
 
     An NPU makes one access at a time, concurrently with computation and communication. With a
-    ``group``, the memory's switches gather the loads of its members, or reduce their stores: each
-    member owns ``n_bytes`` there, and receives or sends ``n_bytes`` for every member. If the access
-    is ``shared``, all members load the same ``n_bytes``, or their stores are summed up. The I/O
-    controllers of an interconnect send shared bytes once; any other memory serves each member.
+    ``group``, the memory's switches gather the loads of the group's members, or reduce their
+    stores: each member owns ``n_bytes`` there, and receives or sends ``n_bytes`` for every member.
+    If the access is ``shared``, all members load the same ``n_bytes``, or the memory adds up their
+    stores. The I/O controllers of an interconnect send shared bytes once; any other memory serves
+    each member separately.
     """
 
     n_bytes: float
@@ -158,7 +160,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Collective:
-    """A collective over the rank's group called ``group``."""
+    """A collective over the process group that the workload calls ``group``."""
 
     kind: CollectiveKind
     n_bytes: float
@@ -172,7 +174,7 @@ class Collective:
 
 @dataclass(frozen=True)
 class Send:
-    """Send ``n_bytes`` to the rank at ``offset`` (coordinates, modulo the sizes) on ``stream``."""
+    """Send ``n_bytes`` on ``stream`` to the rank at ``offset`` (coordinates, modulo the sizes)."""
 
     n_bytes: float
     offset: tuple[int, ...]
@@ -193,7 +195,7 @@ Work = Compute | Access | Collective | Send | Receive
 
 @dataclass(frozen=True)
 class Operator:
-    """A node of the graph: its work, and the operators (by index) that must finish first."""
+    """A node of the graph: its work, and the indices of the operators that it waits for."""
 
     name: str
     work: Work
@@ -201,7 +203,7 @@ class Operator:
 
 
 class GraphBuilder:
-    """Builder of one rank's operators."""
+    """Builder of one rank's graph: operators are added in order, each with its dependencies."""
 
     def __init__(self) -> None:
         self.operators: list[Operator] = []
@@ -215,14 +217,15 @@ class GraphBuilder:
         return len(self.operators) - 1
 
     def build(self) -> tuple[Operator, ...]:
-        """Return the operators that were added."""
+        """Return all added operators, in the order in which they were added."""
         return tuple(self.operators)
 
 
 class Stamp(NamedTuple):
-    """``operators`` placed into a graph at ``start``; their names begin with ``prefix``.
+    """A copy of a tuple of operators in a graph, at index ``start``; graphs repeat such copies.
 
-    Their dependencies count from ``start``.
+    The names of the copied operators begin with ``prefix``. Dependencies between them are stored
+    relative to ``start``.
     """
 
     operators: tuple[Operator, ...]
@@ -233,11 +236,11 @@ class Stamp(NamedTuple):
     tags: int = 0
 
     def name(self, place: int) -> str:
-        """Return the name of the operator at ``place`` of the stamp."""
+        """Return the name of operator ``place`` of this copy, counted from 0."""
         return self.prefix.replace("{}", str(self.number)) + self.operators[place].name
 
     def operator_at(self, place: int) -> Operator:
-        """Return the operator at ``place`` of the stamp, as it is in the graph."""
+        """Return operator ``place`` of this copy, with its name and dependencies in the graph."""
         operator, outside = self.operators[place], dict(self.outside).get(place, ())
         after = (*outside, *(self.start + before for before in operator.after))
         work = operator.work
@@ -246,7 +249,7 @@ class Stamp(NamedTuple):
         return Operator(self.name(place), work, after)
 
     def shift(self, places: int, numbers: int) -> "Stamp":
-        """Return the stamp moved on by ``places`` operators and ``numbers`` micro-batches."""
+        """Return this copy moved on by ``places`` operators and by ``numbers`` micro-batches."""
         outside = ((i, tuple(b + places for b in before)) for i, before in self.outside)
         return self._replace(
             start=self.start + places, outside=tuple(outside), number=self.number + numbers
@@ -254,9 +257,10 @@ class Stamp(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A part of a graph: ``stamps`` one after another, repeated ``times`` times.
+    """A stretch of a graph: consecutive ``stamps`` (copies of operators), repeated ``times`` times.
 
-    In each repetition the numbers of stamps grow by ``step``, and all dependencies move on with it.
+    From one repetition to the next, the stamps' micro-batch numbers grow by ``step``, and all
+    dependencies move on by the number of operators in a repetition.
     """
 
     stamps: tuple[Stamp, ...]
@@ -265,7 +269,7 @@ class Section(NamedTuple):
 
     @property
     def start(self) -> int:
-        """Place of its first operator in the graph."""
+        """Index in the graph of the section's first operator."""
         return self.stamps[0].start
 
     @property
@@ -275,7 +279,7 @@ class Section(NamedTuple):
         return last.start + len(last.operators) - self.start
 
     def operator_at(self, place: int) -> Operator:
-        """Return the operator at ``place`` of the graph, which is in this section."""
+        """Return the operator at index ``place`` of the graph; the section must contain it."""
         time, inside = divmod(place - self.start, self.period)
         first = self.start + inside
         stamp = self.stamps[bisect.bisect(self.stamps, first, key=lambda each: each.start) - 1]
@@ -283,12 +287,12 @@ class Section(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Place after its last operator."""
+        """Index in the graph after the section's last operator."""
         return self.start + self.times * self.period
 
 
 class StampedGraph(Sequence[Operator]):
-    """A graph of repeated sections: operators that stamps share are stored and lowered once."""
+    """A graph stored as repeated sections: operators that repeat are stored and lowered once."""
 
     def __init__(self, sections: Iterable[Section]) -> None:
         self.sections = tuple(section for section in sections if section.stamps)
@@ -319,23 +323,23 @@ Graph = Sequence[Operator]
 
 
 def sections_of(graph: Graph) -> tuple[Section, ...]:
-    """Return the sections of a graph; a graph without repetitions is one section."""
+    """Return the repeated sections of a graph; a graph without repetitions is one section."""
     sections = graph.sections if isinstance(graph, StampedGraph) else ()
     return sections or (Section((Stamp(tuple(graph)),)),)
 
 
 def stamps_of(graph: Graph) -> Iterator[Stamp]:
-    """Return the stamps of a graph, from the first repetition of each section."""
+    """Yield the stamps (copies of operators) in the first repetition of each section of a graph."""
     return itertools.chain.from_iterable(section.stamps for section in sections_of(graph))
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Operator graphs, their process groups, and which rank runs which graph.
+    """Operator graphs, the process groups that they use, and which rank runs which graph.
 
-    With ``stages``, the name of a group, its i-th member runs graph i (members in the order of
-    their ranks). With ``graph_of_rank`` (shape (N,)), each rank has its own entry. Without either,
-    all ranks run graph 0. A million NPUs in stages cost no more than a thousand.
+    ``stages`` names a group whose i-th member runs graph i; members count in the order of their
+    ranks. ``graph_of_rank`` (shape (N,)) gives the graph of each rank instead. Without either, all
+    ranks run graph 0. With ``stages``, a million NPUs cost no more memory than a thousand.
     """
 
     graphs: tuple[Graph, ...]
@@ -350,16 +354,16 @@ class Workload:
 
     @classmethod
     def of_one(cls, work: Work, group: Group) -> "Workload":
-        """Return a workload in which each rank has one operator; its group is called ``all``."""
+        """Return a workload in which each rank runs ``work`` once, over a group called ``all``."""
         return cls(((Operator("one", work),),), {"all": group})
 
     @property
     def state(self) -> float:
-        """Bytes of a checkpoint; 0 if unknown."""
+        """Bytes of one checkpoint of the training state; 0 if unknown."""
         return 0.0 if self.amount is None else self.amount.state
 
     def templates(self) -> list[Stamp]:
-        """Return one stamp for each distinct tuple of operators."""
+        """Return the first stamp of each distinct tuple of operators in all graphs."""
         found: dict[int, Stamp] = {}
         for stamp in itertools.chain.from_iterable(map(stamps_of, self.graphs)):
             found.setdefault(id(stamp.operators), stamp)
@@ -376,12 +380,12 @@ class Workload:
         )
 
     def works(self) -> list[Work]:
-        """Return the distinct works of all operators, in the order of their first use."""
+        """Return the distinct works (computations, collectives, ...) of all operators, in order."""
         operators = itertools.chain.from_iterable(stamp.operators for stamp in self.templates())
         return list({id(operator.work): operator.work for operator in operators}.values())
 
     def check(self, sizes: tuple[int, ...]) -> None:
-        """Raise :class:`DimsweepError` unless the workload fits a network of these sizes."""
+        """Raise :class:`DimsweepError` unless the workload fits a network of ``sizes`` NPUs."""
         if not self.graphs:
             problem = "a workload needs at least one operator graph"
             raise DimsweepError(problem, where="graphs", code="missing")
@@ -499,9 +503,9 @@ def _check_work(name: str, work: Work, groups: dict[str, Group], sizes: tuple[in
 def runners_along(
     workload: Workload, sizes: Sequence[int], graph: int, dim: int
 ) -> NDArray[np.bool_]:
-    """Return which ranks of each :func:`line` of a dimension run a graph, shape (lines, n).
+    """Return which NPUs of each :func:`line` of dimension ``dim`` run ``graph``, shape (lines, n).
 
-    Equal lines are returned once.
+    A line is the ``n`` ranks that differ only in that dimension. Equal rows are returned once.
     """
     n = sizes[dim]
     if workload.stages is not None:
@@ -518,7 +522,7 @@ def runners_along(
 
 
 def graph_by_rank(workload: Workload, sizes: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return the number of the graph that each rank runs, shape (N,)."""
+    """Return the index of the graph that each of the N ranks runs, shape (N,)."""
     if workload.stages is not None:
         return member_numbers(workload.groups[workload.stages], all_coordinates(sizes))
     if workload.graph_of_rank is not None:

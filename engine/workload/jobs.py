@@ -32,7 +32,7 @@ from dimsweep.engine.workload.graph import (
 
 
 class Job(NamedTuple):
-    """A workload and the topology that it was planned for."""
+    """One job to run next to others: a workload, and the topology that it was planned for."""
 
     workload: Workload
     topology: Topology
@@ -40,14 +40,14 @@ class Job(NamedTuple):
 
 @dataclass(frozen=True)
 class Jobs:
-    """Jobs as one workload on one topology, and the ``ranks`` of each job by its name."""
+    """Several jobs as one workload on one topology; ``ranks`` maps each job's name to its ranks."""
 
     workload: Workload
     topology: Topology
     ranks: Mapping[str, range]
 
     def isolate(self, name: str) -> Workload:
-        """Return the workload with one job; the ranks of all other jobs are idle."""
+        """Return the workload in which only job ``name`` runs; all other ranks are idle."""
         whole, own = self.workload, self.ranks[name]
         assert whole.graph_of_rank is not None
         of_rank = np.full(len(whole.graph_of_rank), len(whole.graphs))
@@ -56,14 +56,15 @@ class Jobs:
 
 
 def combine_jobs(jobs: Mapping[str, Job]) -> Jobs:
-    """Return all ``jobs`` as one workload, with ranks in this order.
+    """Return all ``jobs`` as one workload; the first job has the first ranks, and so on.
 
-    The outermost dimension of each topology must be a Switch; only its size may differ. The
-    combined dimension has the sum of the sizes. Groups are renamed to ``job: group``.
+    The outermost dimension of each topology must be a Switch, and only its size may differ between
+    jobs. The combined topology's outermost dimension has the sum of these sizes. Groups are renamed
+    to ``job: group``.
 
     Raises :class:`DimsweepError` with the name of a job whose topology differs otherwise, whose
-    outermost size does not divide the ranks before it and in total, or whose messages wrap around
-    the outermost dimension.
+    outermost size does not divide both the sum of the sizes before it and the sum of all, or whose
+    messages wrap around the outermost dimension.
     """
     if not jobs:
         raise DimsweepError("no job is given", where="jobs", code="missing")
@@ -95,7 +96,7 @@ def combine_jobs(jobs: Mapping[str, Job]) -> Jobs:
 
 
 def _check_tiling(name: str, topology: Topology, first: Topology, start: int, n: int) -> None:
-    """Check that the groups of a job tile the combined topology."""
+    """Raise unless the outermost size divides ``start`` and ``n``; all else as in ``first``."""
     size = topology.sizes[-1]
     problem, hint = "", f"such as {first.name}"
     if topology.dims[:-1] != first.dims[:-1] or topology.dims[-1] != replace(
@@ -114,7 +115,7 @@ def _check_tiling(name: str, topology: Topology, first: Topology, start: int, n:
 
 
 def _check_messages(name: str, workload: Workload, sizes: tuple[int, ...]) -> None:
-    """Check that no message wraps around the outermost dimension, which is longer for all jobs."""
+    """Raise if a message wraps around the outermost dimension, which grows when jobs are joined."""
     outer = all_coordinates(sizes)[:, -1]
     graph = graph_by_rank(workload, sizes)
     for number, own in enumerate(workload.graphs):
@@ -147,7 +148,7 @@ def _replays_in_order(jobs: Mapping[str, Job]) -> bool:
 
 
 class _GroupRenamer:
-    """Put the name of a job in front of the names of its groups; shared objects stay shared."""
+    """Rename the groups in a job's graphs to ``job: group``; keep shared objects shared."""
 
     def __init__(self, job: str) -> None:
         self._job = job

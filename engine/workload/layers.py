@@ -22,7 +22,7 @@ class Communication:
 
 @dataclass(frozen=True)
 class Pass:
-    """One of a layer's three passes: a load from remote memory, computation, then a collective."""
+    """One pass of a layer: a load from remote memory, a computation, then a collective."""
 
     compute: Compute = field(default_factory=Compute)
     communication: Communication | None = None
@@ -31,12 +31,12 @@ class Pass:
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer's forward, input-gradient and weight-gradient passes.
+    """A layer of a training loop: its forward, input-gradient and weight-gradient pass.
 
     A layer that ``joins`` a later layer, such as a table of embeddings, exchanges its output while
-    the layers between run. The layer after the later one waits for this exchange. Its input
-    gradients are exchanged as soon as the input gradients of the layer after the later one are
-    complete.
+    the layers between them run. The layer after the joined layer waits for this exchange. The input
+    gradients of the joining layer are exchanged as soon as the input gradients of the layer after
+    the joined layer are complete.
     """
 
     name: str
@@ -80,7 +80,7 @@ def training_iteration(
 
 
 class _Iteration:
-    """The operators so far; each new one waits for the ``last`` blocking ones."""
+    """Builder of an iteration: each new operator waits for ``last``, the latest blocking ones."""
 
     def __init__(self, layers: Sequence[Layer], loop: TrainingLoop) -> None:
         self._layers, self._blocking = layers, loop is TrainingLoop.NO_OVERLAP
@@ -92,7 +92,7 @@ class _Iteration:
         self._last: tuple[int, ...] = ()
 
     def run(self, name: str, part: Pass, *, blocks: bool = True) -> tuple[int, ...]:
-        """Add a pass and return its collective, if any."""
+        """Add the operators of a pass and return the index of its collective, or () without one."""
         if part.load:
             self._last = (self.builder.add(f"{name} load", Access(part.load), self._last),)
         if part.compute != Compute(duration=0) and part.compute != Compute():
@@ -118,7 +118,7 @@ class _Iteration:
             self._last += awaited.pop(number, ())
 
     def input_gradients(self, number: int) -> None:
-        """Add a layer's input-gradient pass, and exchanges of layers that joined before it."""
+        """Add a layer's input-gradient pass, and exchanges of layers that join the one before."""
         layer = self._layers[number]
         if layer.joins is None:
             self.run(f"{layer.name} input_grad", layer.input_grad)
@@ -140,7 +140,7 @@ class _Iteration:
 
 @dataclass(frozen=True)
 class TransformerSlice:
-    """``layers`` identical blocks of a dense transformer, tensor-parallel by ``tensor``.
+    """``layers`` identical blocks of a dense transformer, each divided among ``tensor`` NPUs.
 
     Attention is causal: half of the score matrix is computed.
     """
@@ -170,11 +170,11 @@ class TransformerSlice:
 
     @property
     def gradient_bytes(self) -> int:
-        """Bytes of weight gradients on one NPU: 12 hidden^2 a block (QKV 3, output 1, MLP 8)."""
+        """Bytes of weight gradients an NPU: 12 hidden^2 values a block (QKV 3, output 1, MLP 8)."""
         return self.layers * 12 * self.hidden**2 * self.bytes_per_value // self.tensor
 
     def build(self) -> list[Layer]:
-        """Return the layers of all blocks; the first one all-reduces the gradients."""
+        """Return the layers of all blocks; the first layer all-reduces the gradients of all."""
         return [layer for index in range(self.layers) for layer in self._block(index)]
 
     def _block(self, index: int) -> Iterator[Layer]:
@@ -225,7 +225,7 @@ class TransformerSlice:
 
 @dataclass(frozen=True)
 class Convolution:
-    """A layer of ``inputs`` x ``outputs`` x ``kernel``^2 weights with three durations in ps.
+    """A convolution: ``inputs`` x ``outputs`` x ``kernel``^2 weights, and the ps of each pass.
 
     A fully connected layer has ``kernel`` 1.
     """
@@ -240,12 +240,15 @@ class Convolution:
 
     @property
     def weights(self) -> int:
-        """Number of weights."""
+        """Number of weights of the layer."""
         return self.inputs * self.outputs * self.kernel**2
 
 
 def data_parallel(convolutions: Sequence[Convolution], bytes_per_value: int) -> list[Layer]:
-    """Return layers whose gradients are all-reduced over ``data`` once, after the backward pass."""
+    """Return one layer for each convolution, for training with data parallelism.
+
+    All gradients are all-reduced over the group ``data`` once, after the backward pass.
+    """
     if not convolutions:
         raise DimsweepError("a network without layers", where="layers", code="missing")
     n_bytes = bytes_per_value * sum(convolution.weights for convolution in convolutions)

@@ -1,4 +1,4 @@
-"""Placement of the axes of a parallel plan on the network dimensions."""
+"""Placement of the parallel axes of a plan (tensor, data, ...) on the network dimensions."""
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,15 +19,15 @@ def place(
     sizes: Sequence[int],
     known: Collection[str] | None = None,
 ) -> dict[str, Group]:
-    """Return process groups for parallel axes, the first axis innermost.
+    """Return a process group for each parallel axis, the first axis innermost.
 
     Parameters
     ----------
     axes
-        For each axis its degree, which is placed on the innermost free room; its size in every
-        dimension; or ``"rest"``, all ranks that the other axes leave.
+        For each axis one of: its degree, which is placed on the innermost free part of the network;
+        its size in every dimension; or ``"rest"``, all ranks that the other axes leave.
     sizes
-        NPUs of each dimension.
+        Number of NPUs in each dimension.
     known
         The valid names of axes. None: any name is valid.
 
@@ -36,7 +36,7 @@ def place(
     DimsweepError
         For an unknown axis or an invalid degree.
     InfeasibleError
-        If an axis does not divide the room that is left, or the axes do not fill the cluster.
+        If an axis does not divide the free part of the network, or the axes do not fill it.
 
     Notes
     -----
@@ -68,7 +68,7 @@ def place(
 
 
 def join_groups(groups: Sequence[Group]) -> Group:
-    """Return the group of all members of several axes.
+    """Return one group that contains the members of all ``groups``, one group for each axis.
 
     Raises :class:`DimsweepError` if the members are not evenly spaced in some dimension.
     """
@@ -87,10 +87,10 @@ def join_groups(groups: Sequence[Group]) -> Group:
 
 
 def _resolve_rest(axes: Mapping[str, _Axis], sizes: Sequence[int]) -> list[tuple[str, _Axis]]:
-    """Return the axes in the order of placement, with "rest" resolved inside a pipeline.
+    """Return the axes in the order of placement, with the degree of "rest" in place of the word.
 
-    If the other axes do not divide the ranks, "rest" stays last and the axis that does not fit
-    raises the error.
+    "rest" comes before a pipeline. If the other axes do not divide the ranks, "rest" stays last and
+    the axis that does not fit raises the error.
     """
     last = sorted(axes.items(), key=lambda entry: entry[1] == REST)
     name, names = last[-1][0] if last else "", [*axes]
@@ -154,9 +154,10 @@ def _place_innermost(degree: int, room: list[int]) -> list[int]:
 def suggested_degrees(
     degree: int, room: Sequence[int], runs: Callable[[int], bool] = lambda degree: True
 ) -> str:
-    """Return a hint with the nearest degrees below and above ``degree``.
+    """Return a hint that names the nearest valid degrees below and above ``degree``, or "".
 
-    They fit ``room``, and ``runs`` is true for them.
+    Valid degrees fit ``room``, the free sizes of the dimensions, and ``runs`` returns true for
+    them.
     """
     fitting = _list_fitting(room)
     below = next((d for d in reversed(fitting) if d < degree and runs(d)), None)
@@ -171,7 +172,7 @@ def _check_product(
 ) -> None:
     """Raise :class:`InfeasibleError` if the product of all degrees does not divide the NPUs.
 
-    An ``axis`` that fits the ``room`` is not checked.
+    An ``axis`` that fits ``room``, the free sizes of the dimensions, is not checked.
     """
     degrees = {
         name: degree for name, degree in axes.items() if _is_whole_number(degree) and degree > 1
@@ -195,7 +196,7 @@ def _list_fitting(room: Sequence[int]) -> list[int]:
 
 
 def _fits(degree: int, room: Sequence[int]) -> bool:
-    """Return whether the factors of ``degree`` divide ``room``, innermost first."""
+    """Return whether ``degree`` is a product of divisors of the free sizes ``room``."""
     left = degree
     for r in room:
         left //= math.gcd(left, r)

@@ -1,4 +1,4 @@
-"""Trained networks: layers in a row with their weights, as stored in files."""
+"""Trained networks: a sequence of layers with their weights, as stored in files."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ LARGEST = 1e30  # of a weight and of a sample's values: sums of their squares ar
 
 @dataclass(frozen=True)
 class TrainedLayer:
-    """A dense layer or a convolution.
+    """A dense layer or a convolution with trained weights.
 
     ``weight`` has shape (out, in) or (out, in, height, width), ``bias`` has shape (out,). Raises
-    :class:`DimsweepError` for other shapes and for unknown names.
+    :class:`DimsweepError` for other shapes, and for unknown activations or poolings.
     """
 
     name: str
@@ -65,7 +65,7 @@ class TrainedLayer:
 
 @dataclass(frozen=True)
 class TrainedNetwork:
-    """Layers in a row; ``input_shape`` is (features,) or (channels, height, width).
+    """A sequence of trained layers; ``input_shape`` is (features,) or (channels, height, width).
 
     A *boundary* is between two layers: boundary 0 is the input, boundary l the output of layer l -
     1. Its *units* are neurons, or channels with one value for each pixel. A dense layer after a
@@ -104,26 +104,29 @@ class TrainedNetwork:
 
     @property
     def values(self) -> tuple[int, ...]:
-        """Number of values of a unit at every boundary."""
+        """Number of values of one unit at every boundary: 1, or the pixels of a channel."""
         return tuple(int(np.prod(shape[1:])) for shape in self.shapes)
 
     @property
     def uses(self) -> tuple[int, ...]:
-        """Uses of each weight by a sample, for every layer: 1, or the output pixels."""
+        """Number of times that one sample uses each weight of a layer: 1, or the output pixels."""
         return tuple(
             int(np.prod(_convolution_size(layer, shape))) if layer.is_convolution else 1
             for layer, shape in zip(self.layers, self.shapes, strict=False)
         )
 
     def blocks(self, number: int) -> Values:
-        """Return the weights of a layer by output and input unit: shape (out, in, k)."""
+        """Return the weights of layer ``number`` by output and input unit, shape (out, in, k).
+
+        ``k`` is the number of weights between two units.
+        """
         weight = self.layers[number].weight
         return weight.reshape(weight.shape[0], self.units[number], -1)
 
     def patches(self, number: int, values: Values) -> Values:
-        """Return the factors of a layer's weights, for inputs ``values`` of shape (N, ...).
+        """Return the values that layer ``number`` multiplies by its weights, (N, positions, in k).
 
-        The result has shape (N, positions, in k).
+        ``values`` (N, ...) are the layer's inputs for N samples.
         """
         layer = self.layers[number]
         if not layer.is_convolution:
@@ -136,7 +139,10 @@ class TrainedNetwork:
         return windows.transpose(0, 2, 3, 1, 4, 5).reshape(n, rows * columns, -1)
 
     def finish(self, number: int, sums: Values) -> Values:
-        """Apply activation and pooling to a layer's ``sums`` (N, positions, out), bias included."""
+        """Return the output of layer ``number``: apply activation and pooling to its sums.
+
+        ``sums`` (N, positions, out) are the products' sums, bias included.
+        """
         layer, shape = self.layers[number], self.shapes[number]
         out = ACTIVATIONS[layer.activation](sums).transpose(0, 2, 1)
         if not layer.is_convolution:
@@ -150,7 +156,7 @@ class TrainedNetwork:
         return cut.reshape(n, channels, rows // p, p, columns // p, p).max(axis=(3, 5))
 
     def run(self, inputs: Values) -> Values:
-        """Return the outputs of the last layer, shape (N, classes).
+        """Return the outputs of the last layer for N samples, shape (N, classes).
 
         ``inputs`` have shape (N, *input_shape). Raises :class:`DimsweepError` if a value overflows.
         """
@@ -168,7 +174,7 @@ class TrainedNetwork:
         return values.reshape(len(values), -1)
 
     def shaped(self, inputs: Values) -> Values:
-        """Return samples in the shape of the input; raise :class:`DimsweepError` if impossible."""
+        """Return samples as (N, *input_shape); raises :class:`DimsweepError` if impossible."""
         size = int(np.prod(self.input_shape))
         if inputs.ndim < 2 or int(np.prod(inputs.shape[1:])) != size:
             problem = f"samples of shape {inputs.shape[1:]}; it must be {self.input_shape}"
@@ -176,7 +182,7 @@ class TrainedNetwork:
         return np.asarray(inputs, dtype=float).reshape(len(inputs), *self.input_shape)
 
     def accuracy(self, inputs: Values, labels: Sequence[int] | NDArray[np.int64]) -> float:
-        """Return the share of the samples whose largest output is the one of their label."""
+        """Return the fraction of samples whose largest output is the one of their label."""
         return float((self.run(inputs).argmax(axis=1) == np.asarray(labels)).mean())
 
 

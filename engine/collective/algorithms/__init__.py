@@ -1,4 +1,4 @@
-"""Collective algorithms, one module a family, and the choice of one for a building block."""
+"""Collective algorithms, one module a family, and the choice of one for a topology block."""
 
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ ALGORITHMS: Registry[Algorithm] = Registry("collective algorithm")  # by name
 
 
 def register(*algorithms: Algorithm) -> None:
-    """Register algorithms, so that blocks and configurations may name them.
+    """Register algorithms by name, so that blocks and configurations may use them.
 
     Raises :class:`DimsweepError` for a name that another algorithm has, and for ``auto``.
     """
@@ -39,7 +39,7 @@ def register(*algorithms: Algorithm) -> None:
 
 
 class Chosen(NamedTuple):
-    """The algorithms that a dimension's all-to-alls run, and its other collectives."""
+    """The algorithms of one dimension: one for all-to-alls, one for all other collectives."""
 
     others: Algorithm
     all_to_all: Algorithm
@@ -72,7 +72,7 @@ def algorithm_for(block: Block, name: str) -> Algorithm:
 
 
 def _by_network() -> list[str]:
-    """Return the names of the algorithms that run on any links."""
+    """Return the names of the algorithms that adapt to the links of any network."""
     return [algorithm.name for algorithm in ALGORITHMS.values() if algorithm.by_network]
 
 
@@ -83,9 +83,9 @@ def list_all_to_alls(block: Block) -> tuple[str, ...]:
 
 
 def chosen_algorithms(cluster: Cluster) -> tuple[Chosen, ...]:
-    """Return the algorithms that the cluster's collective model chooses for each dimension.
+    """Return the algorithms that the cluster's collective model chooses, one for each dimension.
 
-    Raises :class:`DimsweepError` for another number of names than of dimensions, and for an
+    Raises :class:`DimsweepError` if the number of names is not the number of dimensions, and for an
     algorithm that does not run on its dimension's block.
     """
     dims, model = cluster.topology.dims, cluster.collectives
@@ -140,7 +140,7 @@ def algorithm_of_phase(
 
 
 def _of_interconnect(interconnect: Interconnect) -> str:
-    """Name the default algorithm of collectives on an interconnect."""
+    """Return the name of the default algorithm of collectives on ``interconnect``."""
     if interconnect.rings is None:
         return InSwitch().name
     register(rings := TwoLevelRings(*interconnect.rings))

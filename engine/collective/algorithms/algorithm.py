@@ -1,4 +1,4 @@
-"""The base classes of collective algorithms."""
+"""Base classes of collective algorithms, such as rings and trees."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -34,16 +34,16 @@ class Algorithm(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """The name in ``collective.algorithms``."""
+        """The name by which ``collective.algorithms`` of a configuration chooses the algorithm."""
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        """Names of further blocks on which it runs, besides those that list it."""
+        """Names of blocks on which the algorithm runs, in addition to blocks that list it."""
         return ()
 
     @property
     def all_to_all_on(self) -> tuple[str, ...]:
-        """Names of further blocks on which ``collective.all_to_all`` may choose it."""
+        """Names of further blocks on which ``collective.all_to_all`` may choose the algorithm."""
         return ()
 
     @property
@@ -72,11 +72,14 @@ class Algorithm(ABC):
         return self
 
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
-        """Return one phase as steps. Raises :class:`DimsweepError` for an unsupported kind."""
+        """Return one phase of a ``kind`` of collective as steps for the phase kernel.
+
+        Raises :class:`DimsweepError` for an unsupported kind.
+        """
         return self.measured(kind, setting)
 
     def measured(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
-        """Return the steps of :meth:`rounds`, measured on the wires of the block."""
+        """Return one phase's steps, measured by sending :meth:`rounds` over the block's links."""
         from dimsweep.engine.collective.steps import (
             measured_steps,  # a slow import, seldom needed
         )
@@ -86,10 +89,13 @@ class Algorithm(ABC):
 
     @abstractmethod
     def rounds(self, kind: CollectiveKind, p: int, circle: bool) -> MemberRounds | SwitchRounds:
-        """Return one phase as messages. Raises :class:`DimsweepError` for an unsupported kind."""
+        """Return one phase among ``p`` members as messages.
+
+        Raises :class:`DimsweepError` for an unsupported kind.
+        """
 
     def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
-        """Return the number of messages of :meth:`rounds`."""
+        """Return the number of messages of one phase among ``p`` members (see :meth:`rounds`)."""
         rounds = self.rounds(kind, p, circle)
         if isinstance(rounds, SwitchRounds):
             return sum(len(each.sources) + len(each.targets) for each in rounds.rounds)
@@ -97,7 +103,7 @@ class Algorithm(ABC):
         return sum(len(round_.send) for strand in strands for round_ in strand)
 
     def cannot(self, kind: CollectiveKind) -> DimsweepError:
-        """Return the error to raise for an unsupported kind."""
+        """Return the error for a kind of collective that the algorithm does not support."""
         return DimsweepError(
             f"{self.name!r} cannot run a phase of {kind.value}",
             where="collective.algorithms",
@@ -106,15 +112,15 @@ class Algorithm(ABC):
 
 
 class ScatterGather(Algorithm):
-    """An algorithm whose all-gather is its reduce-scatter in reverse."""
+    """Base class of algorithms whose all-gather is their reduce-scatter in reverse."""
 
     def scatter_steps(self, setting: Setting) -> tuple[Step, ...]:
-        """Return the steps of the reduce-scatter."""
+        """Return the reduce-scatter as steps for the phase kernel."""
         return self.measured(CollectiveKind.REDUCE_SCATTER, setting).steps
 
     @abstractmethod
     def scatter_rounds(self, p: int, circle: bool) -> tuple[Shifts, ...]:
-        """Return the rounds of the reduce-scatter, which are equal for all members."""
+        """Return the reduce-scatter's messages, equal for all ``p`` members, round by round."""
 
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
         """Return a reduce-scatter or all-gather as steps."""
@@ -136,18 +142,18 @@ class ScatterGather(Algorithm):
 
 
 class AllToAllOnly(Algorithm):
-    """An all-to-all algorithm in which all members do the same, one peer a round."""
+    """Base class of all-to-all algorithms in which each member sends to one peer in each round."""
 
     def exchange_steps(self, setting: Setting) -> tuple[Step, ...]:
-        """Return the steps of the phase."""
+        """Return the all-to-all as steps for the phase kernel."""
         return self.measured(CollectiveKind.ALL_TO_ALL, setting).steps
 
     @abstractmethod
     def exchange_rounds(self, p: int) -> tuple[Shifts, ...]:
-        """Return the rounds of the phase."""
+        """Return the all-to-all's messages among ``p`` members, equal for all, round by round."""
 
     def n_rounds(self, p: int) -> int:
-        """Return the number of rounds, computed without making them if possible."""
+        """Return the number of rounds among ``p`` members."""
         return len(self.exchange_rounds(p))
 
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
@@ -165,5 +171,5 @@ class AllToAllOnly(Algorithm):
         return in_step(self.exchange_rounds(p), p, reduces=False)
 
     def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
-        """Return the number of messages."""
+        """Return the number of messages of an all-to-all among ``p`` members."""
         return p * self.n_rounds(p)

@@ -1,4 +1,4 @@
-"""Exchanges: each member has bytes for every other member, sent directly or relayed."""
+"""All-to-all algorithms: each member has bytes for each other member, sent directly or relayed."""
 
 from dimsweep.engine.collective.algorithms.algorithm import Algorithm, AllToAllOnly, ScatterGather
 from dimsweep.engine.collective.rounds import MemberRounds, Shift, Shifts, in_step
@@ -10,37 +10,40 @@ from dimsweep.engine.topology.blocks import LinkUse, SubgroupBandwidth
 
 
 class Direct(ScatterGather):
-    """Direct messages of each member to all others.
+    """Algorithm in which each member sends a message to each other member.
 
-    They run concurrently on separate links, or one after another through a port.  This is also the
-    all-to-all wherever no member relays.
+    The messages run concurrently on separate links, or one after another through a port.  This is
+    also the all-to-all wherever no member relays.
     """
 
     name = "direct"
 
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
-        """Return a phase as steps."""
+        """Return a phase of any kind as steps for the phase kernel."""
         if kind is CollectiveKind.ALL_TO_ALL:
             p = setting.p
             return PhaseSteps((_exchange(setting, 0.0),), setting.use.share, 1.0, (p - 1) / p)
         return super().steps(kind, setting)
 
     def rounds(self, kind: CollectiveKind, p: int, circle: bool) -> MemberRounds:
-        """Return a phase as messages."""
+        """Return a phase of any kind among ``p`` members as messages."""
         if kind is CollectiveKind.ALL_TO_ALL:
             return in_step(self.scatter_rounds(p, circle), p, reduces=False)
         return super().rounds(kind, p, circle)
 
     def scatter_steps(self, setting: Setting) -> tuple[Step, ...]:
-        """Return the steps of the reduce-scatter."""
+        """Return the reduce-scatter as steps for the phase kernel."""
         return (_exchange(setting, (setting.p - 1) / setting.p),)
 
     def scatter_rounds(self, p: int, circle: bool) -> tuple[Shifts, ...]:
-        """Start each member with another peer, so that no port receives from two at a time."""
+        """Return the reduce-scatter's messages, round by round.
+
+        Each member starts with another peer, so that no port receives from two members at a time.
+        """
         return (tuple(Shift(j, 1 / p) for j in range(1, p)),)
 
     def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
-        """Return the number of messages."""
+        """Return the number of messages of one phase among ``p`` members."""
         return p * (p - 1)
 
 
@@ -65,7 +68,7 @@ class Relay(Algorithm):
     name = "relay"
 
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
-        """Relay nothing if the policy grants the whole bandwidth."""
+        """Return the all-to-all as steps: direct ones if the policy grants the whole bandwidth."""
         if kind is not CollectiveKind.ALL_TO_ALL:
             raise self.cannot(kind)
         if setting.policy is SubgroupBandwidth.FULL:
@@ -82,7 +85,7 @@ class Relay(Algorithm):
         return PhaseSteps(steps, use.share, 1.0, sum(step.bytes_fraction for step in steps))
 
     def rounds(self, kind: CollectiveKind, p: int, circle: bool) -> MemberRounds:
-        """Relay by members on a circle, by links on a line."""
+        """Return the all-to-all as messages: on a circle members relay, on a line links do."""
         if kind is not CollectiveKind.ALL_TO_ALL:
             raise self.cannot(kind)
         if not circle:
@@ -90,12 +93,12 @@ class Relay(Algorithm):
         return in_step(relayed(p), p, reduces=False)
 
     def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
-        """Return the number of messages."""
+        """Return the number of messages of an all-to-all among ``p`` members."""
         return p * 2 * (p // 2) if circle else Direct().n_messages(kind, p, circle)
 
 
 def relayed(p: int) -> tuple[Shifts, ...]:
-    """Return the messages of every member of a circle, round by round."""
+    """Return the messages that each of ``p`` members on a circle sends or relays, by round."""
     weights = [1.0] * (p // 2)
     if p % 2 == 0:
         weights[-1] = 0.5  # the opposite member's piece goes half either way
@@ -123,15 +126,15 @@ class Pairwise(AllToAllOnly):
     all_to_all_on = ("Switch",)
 
     def exchange_steps(self, setting: Setting) -> tuple[Step, ...]:
-        """Return the steps of the exchange."""
+        """Return the all-to-all as steps for the phase kernel."""
         return (Step(setting.p - 1, setting.use.hops, 1 / setting.p),)
 
     def exchange_rounds(self, p: int) -> tuple[Shifts, ...]:
-        """Return the rounds of the exchange."""
+        """Return the all-to-all's messages among ``p`` members, equal for all, round by round."""
         return tuple((Shift(j, 1 / p),) for j in range(1, p))
 
     def n_rounds(self, p: int) -> int:
-        """Return the number of rounds."""
+        """Return the number of rounds among ``p`` members: p - 1."""
         return p - 1
 
 
@@ -149,19 +152,22 @@ class Bruck(AllToAllOnly):
     all_to_all_on = ("Switch",)
 
     def exchange_steps(self, setting: Setting) -> tuple[Step, ...]:
-        """Return the steps of the exchange."""
+        """Return the all-to-all as steps for the phase kernel."""
         return tuple(Step(1, setting.use.hops, share) for share in _shares(setting.p))
 
     def exchange_rounds(self, p: int) -> tuple[Shifts, ...]:
-        """Return the rounds of the exchange."""
+        """Return the all-to-all's messages among ``p`` members, equal for all, round by round."""
         return tuple((Shift(1 << k, share),) for k, share in enumerate(_shares(p)))
 
     def n_rounds(self, p: int) -> int:
-        """Return the number of rounds."""
+        """Return the number of rounds among ``p`` members: log2 p, rounded up."""
         return (p - 1).bit_length()
 
 
 def _shares(p: int) -> list[float]:
-    """Return the bytes of each step k: the distances of 1 to p - 1 members that contain bit k."""
+    """Return the fraction of a member's bytes that it sends in each of Bruck's steps.
+
+    Step k sends the shards of all distances from 1 to p - 1 that contain bit k.
+    """
     bits = range((p - 1).bit_length())
     return [sum(way >> k & 1 for way in range(1, p)) / p for k in bits]

@@ -1,6 +1,7 @@
-"""Collectives on a grid of NPUs, as rings and exchanges along its rows and columns.
+"""Collectives on a mesh or torus of NPUs, as rings and exchanges along its rows and columns.
 
-On a full grid two parts of the bytes use the rows and the columns in opposite orders.
+On a full grid the bytes are divided into two parts, which use the rows and the columns in opposite
+orders.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,12 +22,12 @@ from dimsweep.engine.topology.blocks import Block, Grid, SubgroupBandwidth
 
 @dataclass(frozen=True)
 class OnGrid(Algorithm):
-    """An algorithm for the rows and columns of a grid."""
+    """Base class of algorithms that run along the rows and columns of a grid of NPUs."""
 
     grid: Grid | None = None  # None in the registered instance
 
     def adapt_to_block(self, block: Block) -> Algorithm:
-        """Return the algorithm for this grid."""
+        """Return the algorithm for the grid ``block``; itself for any other block."""
         return replace(self, grid=block) if isinstance(block, Grid) else self
 
     @property
@@ -42,14 +43,14 @@ class OnGrid(Algorithm):
 
 
 class Side(NamedTuple):
-    """The rows or columns of a grid: lines of ``n`` NPUs with ``ways`` links to the next."""
+    """The rows, or the columns, of a grid: lines of ``n`` NPUs with ``ways`` links to the next."""
 
     n: int
     ways: int
     along_rows: bool
 
     def member(self, grid: Grid, x: int, y: int, place: int) -> int:
-        """Return the NPU at ``place`` of the line through column ``x`` and row ``y``."""
+        """Return the NPU at ``place`` of the row or column through column ``x`` and row ``y``."""
         return place + grid.columns * y if self.along_rows else x + grid.columns * place
 
 
@@ -63,16 +64,16 @@ def sides_of(grid: Grid) -> tuple[Side, Side]:
 
 
 class Course(NamedTuple):
-    """A ``part`` of the bytes that uses the sides in this ``order``."""
+    """A fraction ``part`` of the bytes, which uses rows and columns in the given ``order``."""
 
     part: float
     order: tuple[Side, Side]
 
 
 def courses_of(grid: Grid, work: Callable[[Side], float]) -> tuple[Course, Course]:
-    """Split the bytes into a part that goes along rows first and one along columns first.
+    """Return two parts of the bytes: one goes along rows first, the other along columns first.
 
-    ``work`` is the time in which all bytes would occupy the links of a side. Both parts finish
+    ``work`` returns the time in which all bytes would occupy the links of a side. Both parts finish
     their first side at once, so that neither meets the other on its way.
     """
     rows, columns = sides_of(grid)
@@ -91,10 +92,10 @@ def on_two_courses(
     *,
     reduces: bool,
 ) -> MemberRounds:
-    """Return the rounds of all members of a grid on two courses.
+    """Return the messages of all members of a grid, for both parts of the bytes.
 
-    ``along`` gives the messages along a side, and ``growth`` the bytes held after it over those
-    before.
+    ``along`` returns the messages along a side, and ``growth`` the bytes held after a side over the
+    bytes held before it.
     """
 
     def one(member: int, course: Course) -> Strand:
@@ -117,7 +118,10 @@ def on_two_courses(
 
 
 def _renamed(along: Round, name: Callable[[int], int], held: float) -> Round:
-    """Rename members of a round along a line by ``name``, for ``held`` of the bytes."""
+    """Return a round of a row or column with grid members, for a fraction ``held`` of the bytes.
+
+    ``name`` returns the grid member at a place in the row or column.
+    """
     send = tuple(
         each._replace(peer=name(each.peer), fraction=each.fraction * held) for each in along.send
     )
@@ -132,7 +136,7 @@ _RING = RingAlgorithm()
 
 @dataclass(frozen=True)
 class XyRings(OnGrid):
-    """Rings along the rows and columns of a grid.
+    """Reduce-scatter and all-gather as rings along the rows and columns of a grid.
 
     On a full grid one part of the bytes is scattered along the rows and then the columns, and the
     other along the columns and then the rows, so both kinds of links are busy. A part of a grid is
@@ -142,7 +146,7 @@ class XyRings(OnGrid):
     name = "xy_rings"
 
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
-        """Return the steps; on a whole grid, of the part that sends for longer."""
+        """Return a phase as steps; on a whole grid, the steps of the part that sends for longer."""
         self._check(kind)
         if setting.policy is SubgroupBandwidth.FULL:
             return _RING.steps(kind, setting)
@@ -156,14 +160,14 @@ class XyRings(OnGrid):
         return PhaseSteps(steps, setting.use.share, growth, sent)
 
     def _ring_steps(self, setting: Setting) -> tuple[Step, ...]:
-        """Return a chain of p - 1 dependent messages round the ring, without its shortest hop."""
+        """Return p - 1 dependent steps round a logical ring, which skip its shortest hop."""
         p = setting.p
         step = Step(1, 1, 1 / p, 1 / p, messages=setting.use.sharers)
         ways = groupby(self._grid.round_trip(p, setting.stride)[:-1])
         return tuple(replace(step, count=len(list(alike)), hops=hops) for hops, alike in ways)
 
     def _grid_steps(self, kind: CollectiveKind) -> tuple[Step, ...]:
-        """Return the steps of the longer part, with the larger reductions of both parts.
+        """Return the steps of the part that sends for longer, with the larger reductions of both.
 
         The parts differ only on a torus whose sides have one link and two.
         """
@@ -176,7 +180,7 @@ class XyRings(OnGrid):
         return tuple(replace(s, reduce_fraction=s.reduce_fraction * more) for s in longer)
 
     def _course_steps(self, kind: CollectiveKind, course: Course) -> tuple[Step, ...]:
-        """Return the steps of a ring along one side, then along the other."""
+        """Return the steps of one part of the bytes: a ring along one side, then along the next."""
         held, steps = course.part, list[Step]()
         for n, ways, _ in course.order:
             if kind is CollectiveKind.REDUCE_SCATTER:
@@ -220,7 +224,7 @@ class XyRings(OnGrid):
             raise self.cannot(kind)
 
     def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
-        """Return the number of messages."""
+        """Return the number of messages of one phase among ``p`` members."""
         if p < self._grid.size:
             return _RING.n_messages(kind, p, circle)
         return sum(2 * p * (n - 1) * ways for n, ways, _ in sides_of(self._grid))
@@ -234,11 +238,11 @@ _DIRECT, _RELAY = Direct(), Relay()
 
 @dataclass(frozen=True)
 class XyDirect(OnGrid):
-    """Relay along rings, or direct messages on X-Y routes.
+    """All-to-all on a grid: relayed along rings, or sent directly on X-Y routes.
 
     A group that fills a row or a column of a torus relays both ways, as on a ring. On a full torus,
-    two parts of the bytes do so in opposite orders of the sides. All other groups send directly on
-    X-Y routes, at the speed of the busiest link.
+    two parts of the bytes are relayed along both sides, in opposite orders. All other groups send
+    directly on X-Y routes, at the speed of the busiest link.
     """
 
     name = "xy_direct"
@@ -283,7 +287,7 @@ class XyDirect(OnGrid):
         return (_RELAY if circle else _DIRECT).rounds(kind, p, circle)
 
     def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
-        """Return the number of messages."""
+        """Return the number of messages of an all-to-all among ``p`` members."""
         if self._is_torus(p):
             return sum(2 * p * 2 * (side.n // 2) for side in sides_of(self._grid))
         return (_RELAY if circle else _DIRECT).n_messages(kind, p, circle)
@@ -294,5 +298,5 @@ def _relays(side: Side) -> tuple[Shifts, ...]:
 
 
 def _sent(side: Side) -> float:
-    """Return the share of its bytes that an NPU sends along a side."""
+    """Return the fraction of an NPU's bytes that it sends in an all-to-all along a side."""
     return sum(shift.fraction for shifts in relayed(side.n) for shift in shifts)

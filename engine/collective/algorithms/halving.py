@@ -21,7 +21,7 @@ from dimsweep.engine.kinds import CollectiveKind
 
 
 class HalvingDoubling(ScatterGather):
-    """Steps of min(2^k, p - 2^k) shards, the largest first.
+    """Reduce-scatter in ceil(log2 p) steps; step k sends min(2^k, p - 2^k) shards, largest first.
 
     For a power of two that is recursive halving.  For any other p it is the reduce-scatter dual to
     Bruck's all-gather: the same number of steps as the next power of two, and still exactly
@@ -31,37 +31,37 @@ class HalvingDoubling(ScatterGather):
     name = "halving_doubling"
 
     def scatter_steps(self, setting: Setting) -> tuple[Step, ...]:
-        """Return the steps of the reduce-scatter."""
+        """Return the reduce-scatter as steps for the phase kernel."""
         return halving_steps(setting.p, setting.use.hops)
 
     def scatter_rounds(self, p: int, circle: bool) -> tuple[Shifts, ...]:
-        """Return the rounds of the reduce-scatter."""
+        """Return the reduce-scatter's messages among ``p`` members, round by round."""
         return halving_rounds(p)
 
     def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
-        """Return the number of messages."""
+        """Return the number of messages of one phase among ``p`` members."""
         return p * (p - 1).bit_length()
 
 
 class AllReduceOnly(Algorithm):
-    """An algorithm with a fused all-reduce only.
+    """Base class of algorithms that define a fused all-reduce only.
 
-    Its reduce-scatter and all-gather use halving and doubling, to which such algorithms are
+    Their reduce-scatter and all-gather use halving and doubling, to which such algorithms are
     related.
     """
 
     fuses = True
 
     def fused_steps(self, setting: Setting) -> PhaseSteps:
-        """Return the all-reduce as steps."""
+        """Return the all-reduce as steps for the phase kernel."""
         return self.measured(CollectiveKind.ALL_REDUCE, setting)
 
     @abstractmethod
     def fused_rounds(self, p: int) -> MemberRounds:
-        """Return the all-reduce as messages."""
+        """Return the all-reduce among ``p`` members as messages."""
 
     def n_fused_messages(self, p: int) -> int:
-        """Return the number of messages of :meth:`fused_rounds`, counted or computed."""
+        """Return the number of messages of an all-reduce among ``p`` members."""
         return super().n_messages(CollectiveKind.ALL_REDUCE, p, circle=False)
 
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
@@ -77,20 +77,20 @@ class AllReduceOnly(Algorithm):
         return HalvingDoubling().rounds(kind, p, circle)
 
     def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
-        """Return the number of messages."""
+        """Return the number of messages of one phase among ``p`` members."""
         if kind is CollectiveKind.ALL_REDUCE:
             return self.n_fused_messages(p)
         return HalvingDoubling().n_messages(kind, p, circle)
 
 
 def halving_steps(p: int, hops: int) -> tuple[Step, ...]:
-    """Return the steps of the reduce-scatter."""
+    """Return the steps of a reduce-scatter by halving among ``p`` members, ``hops`` apart."""
     shards = [min(2**k, p - 2**k) / p for k in range((p - 1).bit_length())]
     return tuple(Step(1, hops, shard, shard) for shard in reversed(shards))
 
 
 def halving_rounds(p: int) -> tuple[Shifts, ...]:
-    """Return rounds in which pairs exchange a half, a quarter, ... of the bytes.
+    """Return a reduce-scatter's rounds: pairs exchange a half, a quarter, ... of the bytes.
 
     If p is not a power of two, in round k a member sends the min(2^k, p - 2^k) shards beyond 2^k to
     the member 2^k places after it.
@@ -108,7 +108,7 @@ def halving_rounds(p: int) -> tuple[Shifts, ...]:
 
 
 class Rabenseifner(AllReduceOnly):
-    """Halving and doubling among the largest power of two q <= p.
+    """All-reduce by halving and doubling among the largest power of two q <= p members.
 
     The other p - q members first send all their bytes to a partner, and receive the result at the
     end.
@@ -117,7 +117,7 @@ class Rabenseifner(AllReduceOnly):
     name = "rabenseifner"
 
     def fused_steps(self, setting: Setting) -> PhaseSteps:
-        """Return the all-reduce as steps."""
+        """Return the all-reduce as steps for the phase kernel."""
         p, use = setting.p, setting.use
         q = 1 << (p.bit_length() - 1)
         halving = halving_steps(q, use.hops)
@@ -129,9 +129,10 @@ class Rabenseifner(AllReduceOnly):
         return PhaseSteps((before, *halving, *doubling, after), use.share, 1.0, sent)
 
     def fused_rounds(self, p: int) -> MemberRounds:
-        """Return rounds in which the even ones of the first 2 (p - q) members use the next member.
+        """Return the all-reduce's messages, with one partner for each of the p - q other members.
 
-        As in MPICH, a member receives its partner's bytes before it exchanges anything, and large
+        The even ones of the first 2 (p - q) members have the next member as their partner. As in
+        MPICH, a member receives its partner's bytes before it exchanges anything, and large
         messages wait until they are requested. So early members do not share a link with late
         messages.
         """
@@ -150,13 +151,13 @@ class Rabenseifner(AllReduceOnly):
         return MemberRounds(tuple((rounds,) for rounds in members), asked=True)
 
     def n_fused_messages(self, p: int) -> int:
-        """Return the number of messages."""
+        """Return the number of messages of an all-reduce among ``p`` members."""
         levels = p.bit_length() - 1
         return 2 * levels * 2**levels + 2 * (p - 2**levels)
 
 
 def _core_rounds(core: list[int], place: int) -> Strand:
-    """Return the halving and doubling of member ``place`` of the core."""
+    """Return the halving and doubling rounds of member ``place`` of the q ``core`` members."""
     q = len(core)
     halving = halving_rounds(q)
     there = strand(halving, q, place, reduces=True)
@@ -174,7 +175,7 @@ def _core_rounds(core: list[int], place: int) -> Strand:
 
 
 def _with_partner(rounds: Strand, member: int) -> Strand:
-    """Return the rounds of a core member that also works for the member before it."""
+    """Return a core member's ``rounds`` and the exchange with its partner, the member before."""
     first = Round((member - 1,), 1.0, rounds[0].send)
     last = rounds[-1]._replace(send=(RoundMessage(member - 1, 1.0),))
     return (first, *rounds[1:-1], last)

@@ -20,12 +20,12 @@ from dimsweep.engine.kinds import CollectiveKind
 
 
 class RingAlgorithm(ScatterGather):
-    """p - 1 steps to the neighbour; on a circle each step sends half of the bytes each way."""
+    """Reduce-scatter in p - 1 steps to the neighbour; a circle sends half of the bytes each way."""
 
     name = "ring"
 
     def scatter_steps(self, setting: Setting) -> tuple[Step, ...]:
-        """Return the steps of the ring.
+        """Return the reduce-scatter as steps for the phase kernel.
 
         On a line (part of a ring) the message of the last member back to the first crosses every
         hop. A chain of p - 1 dependent steps contains that message at most once, so the other p - 2
@@ -39,13 +39,13 @@ class RingAlgorithm(ScatterGather):
         return (once, replace(step, count=p - 2)) if p > 2 else (once,)
 
     def scatter_rounds(self, p: int, circle: bool) -> tuple[Shifts, ...]:
-        """Return the rounds of the reduce-scatter."""
+        """Return the reduce-scatter's messages among ``p`` members, round by round."""
         if not circle:
             return ((Shift(1, 1 / p),),) * (p - 1)
         return ((Shift(1, 0.5 / p, way=0), Shift(-1, 0.5 / p, way=1)),) * (p - 1)
 
     def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
-        """Return the number of messages."""
+        """Return the number of messages of one phase among ``p`` members."""
         return p * (p - 1) * (2 if circle else 1)
 
 
@@ -72,19 +72,19 @@ class TwoLevelRings(AllReduceOnly):
 
     @property
     def name(self) -> str:
-        """Name with the sizes of both levels."""
+        """Name of the algorithm, with the sizes of both levels."""
         kind = "reversed" if self.reversed_half else "nested"
         return f"{kind}_rings_{self.inner}x{self.outer}"
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        """Names of the blocks on which it runs."""
+        """Names of the blocks on which the algorithm runs."""
         return ("Switch",)
 
     def fused_steps(self, setting: Setting) -> PhaseSteps:
-        """Return steps that send 2 (p - 1)/p of the bytes through an NPU's port.
+        """Return the all-reduce as steps that send 2 (p - 1)/p of the bytes through an NPU's port.
 
-        Links never limit them.
+        The steps are limited by ports, never by links.
         """
         p, use = setting.p, setting.use
         levels = self._levels(p)
@@ -96,7 +96,7 @@ class TwoLevelRings(AllReduceOnly):
         return PhaseSteps(tuple(steps), use.share, 1.0, 2 * (p - 1) / p)
 
     def fused_rounds(self, p: int) -> MemberRounds:
-        """Return the all-reduce as messages."""
+        """Return the all-reduce among ``p`` members as messages."""
         levels = self._levels(p)
         if len(levels) == 1:
             return MemberRounds(tuple((self._strand(i, [(p, 1)], 1.0),) for i in range(p)))
@@ -111,7 +111,7 @@ class TwoLevelRings(AllReduceOnly):
         )
 
     def n_fused_messages(self, p: int) -> int:
-        """Return the number of messages."""
+        """Return the number of messages of an all-reduce among ``p`` members."""
         levels = self._levels(p)
         strands = PIECES if len(levels) > 1 else 1
         return strands * p * sum(2 * (n - 1) for n in levels)
@@ -120,9 +120,9 @@ class TwoLevelRings(AllReduceOnly):
         return (self.inner, self.outer) if p == self.inner * self.outer else (p,)
 
     def _strand(self, member: int, order: list[tuple[int, int]], share: float) -> Strand:
-        """Return the strand of ``member`` for a ``share`` of the bytes.
+        """Return the rounds of ``member`` for a fraction ``share`` of the bytes.
 
-        ``order`` lists each ring's members and stride.
+        ``order`` lists the rings in order, by number of members and stride.
         """
         done: list[Round] = []
         receive: tuple[int, ...] = ()
@@ -136,7 +136,7 @@ class TwoLevelRings(AllReduceOnly):
 def _hops(
     member: int, order: list[tuple[int, int]], share: float
 ) -> Iterator[tuple[int, int, float, bool]]:
-    """Yield the member before, the member after, the share and whether to reduce, by round."""
+    """Yield, for each round: member before, member after, fraction sent, and whether to reduce."""
     down, rings = [], share
     for n, stride in order:
         rings /= n

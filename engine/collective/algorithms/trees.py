@@ -34,7 +34,7 @@ from dimsweep.engine.network.graph import Network
 
 
 class InSwitch(Algorithm):
-    """Reduction and multicast by the switch itself, cut through and full duplex.
+    """Reduction and multicast by the switch, cut through and full duplex (such as NVLS or SHARP).
 
     The bytes that a member holds before a phase go up once, and those that it holds afterwards come
     down once, both at the same time. So a reduce-scatter takes the time of the upward bytes, and an
@@ -46,7 +46,7 @@ class InSwitch(Algorithm):
     fuses = True
 
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
-        """Return a phase as steps."""
+        """Return a phase as steps for the phase kernel."""
         p, use = setting.p, setting.use
         growth = self._growth(kind, p)
         # The shards of an all-gather come down one after another.
@@ -55,21 +55,21 @@ class InSwitch(Algorithm):
         return PhaseSteps((through,), use.share, growth, 1.0)
 
     def rounds(self, kind: CollectiveKind, p: int, circle: bool) -> SwitchRounds:
-        """Return a phase as messages."""
+        """Return a phase among ``p`` members as messages to and from the switch."""
         members, growth = tuple(range(p)), self._growth(kind, p)
         if kind is CollectiveKind.ALL_GATHER:
             return SwitchRounds(tuple(SwitchRound((i,), 1.0, members, 1.0) for i in members))
         return SwitchRounds((SwitchRound(members, 1.0, members, growth),))
 
     def _growth(self, kind: CollectiveKind, p: int) -> float:
-        """Return the bytes that a member receives over those that it sends."""
+        """Return the bytes that a member receives in a phase over the bytes that it sends."""
         if kind is CollectiveKind.ALL_TO_ALL:
             raise self.cannot(kind)
         growth = {CollectiveKind.REDUCE_SCATTER: 1 / p, CollectiveKind.ALL_GATHER: float(p)}
         return growth.get(kind, 1.0)
 
     def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
-        """Return the number of messages."""
+        """Return the number of messages of one phase among ``p`` members."""
         return p * (p + 1) if kind is CollectiveKind.ALL_GATHER else 2 * p
 
 
@@ -85,16 +85,16 @@ class InSwitch(Algorithm):
 
 
 class DoubleBinaryTree(AllReduceOnly):
-    """The inner nodes of one tree are leaves of the other."""
+    """All-reduce along two binary trees; the inner nodes of one tree are leaves of the other."""
 
     name = "double_binary_tree"
 
     def fused_steps(self, setting: Setting) -> PhaseSteps:
-        """Return the steps of two trees, each a root over a binary tree of p - 1 nodes.
+        """Return the all-reduce as steps: two trees, each a root over a binary tree of p - 1 nodes.
 
-        They have 1 + floor(log2(p - 1)) levels. A node with two children sends a half up and two
-        down, and, as a leaf of the other tree, one up; it receives as many, and reduces its
-        children's. Two or three members have less to do.
+        They have 1 + floor(log2(p - 1)) levels. A node with two children sends half of the bytes up
+        and twice half of them down, and, as a leaf of the other tree, half of them up. It receives
+        as many bytes, and reduces its children's. Two or three members have less to do.
         """
         p, use = setting.p, setting.use
         halves, levels = min(p, 4), (p - 1).bit_length()
@@ -103,11 +103,11 @@ class DoubleBinaryTree(AllReduceOnly):
         return PhaseSteps((busiest, depth), use.share, 1.0, 2 * (p - 1) / p)
 
     def fused_rounds(self, p: int) -> MemberRounds:
-        """Return the rounds of two trees; the second is the first mirrored or shifted.
+        """Return the all-reduce's messages along two trees; the second is the first, rearranged.
 
         It is mirrored for even p, and shifted by one for odd p. The bytes of all edges start at
-        once. Behind them, an empty message reports the arrival of the last byte; it waits for those
-        of the level before.
+        once. Behind them, an empty message reports the arrival of the last byte; it waits for the
+        empty messages of the level before.
         """
         there = range(p - 1, -1, -1) if p % 2 == 0 else (*range(1, p), 0)
         trees = _Tree(range(p)), _Tree(there)
@@ -120,19 +120,19 @@ class DoubleBinaryTree(AllReduceOnly):
         )
 
     def n_fused_messages(self, p: int) -> int:
-        """Return the number of messages."""
+        """Return the number of messages of an all-reduce among ``p`` members."""
         return 8 * (p - 1)  # up and down the edges of two trees, the bytes and their end
 
 
 class _Edge(NamedTuple):
-    """The edge between a member and its parent in one of the trees."""
+    """The edge between a member and its parent in one of the two trees."""
 
     tree: int
     child: int
 
 
 class _Tree:
-    """A tree in which ``there[i]`` is the member at place i."""
+    """A tree of members, with their parents and children; ``there[i]`` is the member at place i."""
 
     def __init__(self, there: Sequence[int]) -> None:
         self.children: dict[int, tuple[int, ...]] = {
@@ -161,7 +161,7 @@ def _children(p: int, place: int) -> tuple[int, ...]:
 
 
 def _slots(trees: Sequence[_Tree]) -> dict[_Edge, int]:
-    """Assign slots 0 and 1 to edges, different for a member's edges to children, and to parents.
+    """Return slot 0 or 1 for each edge; a member's two edges to children, or parents, differ.
 
     So each member sends to its parents one after another while it receives from its children one
     after another, and then the reverse. As at most two edges meet at either end, they form paths
@@ -186,7 +186,10 @@ def _slots(trees: Sequence[_Tree]) -> dict[_Edge, int]:
 
 
 def _stream(trees: Sequence[_Tree], slots: dict[_Edge, int], member: int) -> Strand:
-    """Return a member's streams in both trees; it reduces when all have arrived."""
+    """Return the rounds in which a member sends and receives all bytes of both trees.
+
+    It reduces when all bytes have arrived.
+    """
     send: list[tuple[int, RoundMessage]] = []
     receive: list[int] = []
     for number, tree in enumerate(trees):
@@ -203,7 +206,7 @@ def _stream(trees: Sequence[_Tree], slots: dict[_Edge, int], member: int) -> Str
 
 
 def _ends(tree: _Tree, member: int) -> Strand:
-    """Return the ends of the streams through a member: up from children, down from the parent."""
+    """Return the rounds that pass on the last bytes: up from the children, down from the parent."""
     children = tree.children[member]
     down = tuple(RoundMessage(child, 0.0) for child in children)
     if member not in tree.parents:
@@ -233,21 +236,21 @@ _KINDS = (CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER)
 
 @dataclass(frozen=True)
 class Forest(Algorithm):
-    """Trees from each member to all others, on any links."""
+    """Reduce-scatter and all-gather along trees from each member to all others, on any links."""
 
     name = "forest"
 
     @property
     def by_network(self) -> bool:
-        """True: the algorithm packs trees into the graph."""
+        """True: the trees depend on the links of the network."""
         return True
 
     def adapt_to_members(self, network: Network, ranks: Sequence[int], dim: int) -> Algorithm:
-        """Return the algorithm for these members of a network."""
+        """Return the algorithm for the members ``ranks`` of ``network``."""
         return _Among(network, tuple(ranks), dim if network.sizes else None)
 
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
-        """Return the bytes held afterwards, without steps: only links give the time."""
+        """Return a phase without steps, but with its growth in bytes: only links give the time."""
         p = setting.p
         if kind is CollectiveKind.REDUCE_SCATTER:
             return PhaseSteps((), setting.use.share, 1 / p, (p - 1) / p)
@@ -268,7 +271,7 @@ class Forest(Algorithm):
 
 
 class _Hop(NamedTuple):
-    """A direct transfer between two members, by links ``way``."""
+    """A direct transfer from one member to another, over the links ``way``."""
 
     source: int
     target: int
@@ -277,7 +280,7 @@ class _Hop(NamedTuple):
 
 @dataclass(frozen=True)
 class _Among(Forest):
-    """The algorithm for the members ``ranks`` of a ``network``, or of its dimension ``dim``."""
+    """:class:`Forest` for the members ``ranks`` of ``network``, or of its dimension ``dim``."""
 
     network: Network
     ranks: tuple[int, ...]
@@ -296,11 +299,11 @@ class _Among(Forest):
 
     @cached_property
     def gathering(self) -> Trees:
-        """Trees from all others to each member."""
+        """Trees from all others to each member, for reduce-scatters."""
         return build_forest(self.network, self.ranks, self.dim, backwards=True)
 
     def made(self, kind: CollectiveKind) -> MemberRounds:
-        """Return the rounds of a kind."""
+        """Return the messages of a reduce-scatter or all-gather, newly computed."""
         reduces = kind is CollectiveKind.REDUCE_SCATTER
         forest = self.gathering if reduces else self.trees
         # What a member holds on entering is its own part, or those for all.
@@ -323,7 +326,10 @@ class _Among(Forest):
         return _Hop(*(ends[::-1] if back else ends), way)
 
     def _streams(self, hops: Counter[_Hop], held: int, *, reduces: bool) -> list[Strand]:
-        """Return each member's sends and receives, as shares of its bytes on entry."""
+        """Return, for each member, the messages that carry bytes, with sizes relative to its bytes.
+
+        ``hops`` counts the units of bytes of each transfer; a member holds ``held`` units on entry.
+        """
         p, size = len(self.ranks), _piece(hops.values())
         # Whole messages wait less for one another if they are short.
         finer = _FINER if _FINER * sum(hops.values()) <= _FEW * size else 1
@@ -338,7 +344,7 @@ class _Among(Forest):
         return [_stream_of(sent[i], received[i], reduces=reduces) for i in range(p)]
 
     def _ends(self, tree: Tree, *, back: bool) -> dict[int, Strand]:
-        """Return, for each member, the messages that follow the bytes of a tree."""
+        """Return, for each member, the empty messages that follow the last bytes along ``tree``."""
         waits: defaultdict[int, list[int]] = defaultdict(list)
         sends: defaultdict[int, list[RoundMessage]] = defaultdict(list)
         for branch in tree.branches:
@@ -355,12 +361,15 @@ class _Among(Forest):
 
 @lru_cache(maxsize=16)
 def _rounds(among: _Among, kind: CollectiveKind) -> MemberRounds:
-    """Return the cached rounds, which are both counted and sent."""
+    """Return the messages of :class:`_Among`, from a cache: they are both counted and sent."""
     return among.made(kind)
 
 
 def _piece(units: Iterable[int]) -> int:
-    """Return the size of pieces: equal if few result, else close to the smallest amount."""
+    """Return the size of the pieces into which transfers of ``units`` are cut.
+
+    Pieces are equal if few result, else close to the smallest transfer.
+    """
     amounts = list(units)
     alike = gcd(*amounts)
     if sum(amounts) <= _PIECES * len(amounts) * alike:
@@ -374,7 +383,10 @@ def _stream_of(
     *,
     reduces: bool,
 ) -> Strand:
-    """Return a member's strand: send pieces to peers in turns, then receive and reduce them."""
+    """Return a member's rounds: send pieces to peers in turns, then receive pieces from peers.
+
+    With ``reduces`` it reduces the received pieces.
+    """
     turns = zip_longest(*(sent[turn] for turn in sorted(sent)))
     rounds = [Round((), 0.0, tuple(each for turn in turns for each in turn if each is not None))]
     for number in range(max(map(len, received.values()), default=0)):

@@ -24,12 +24,13 @@ __all__ = ["Answer", "Library", "Phases", "Request", "library_of", "request_for"
 
 @dataclass(frozen=True)
 class Library:
-    """A library that runs collectives, and messages from point to point.
+    """A collective library, such as NCCL: it chooses an algorithm for each request by predictions.
 
-    ``predictions`` returns its predicted time of each of its O choices, shape (O, P), at bandwidths
-    of shape (P, D) in the request's dimensions. It takes the first of the fastest, and no
-    prediction grows with any bandwidth. ``answer`` describes a choice, by its number. Both raise
-    :class:`DimsweepError` for unsupported requests.
+    ``predictions`` returns the library's predicted times of its O choices, shape (O, P), at
+    bandwidths of shape (P, D) in the request's dimensions. The library takes the first of the
+    fastest choices, and no prediction grows with any bandwidth. ``answer`` returns the phases of a
+    choice, given its index. Both raise :class:`DimsweepError` for unsupported requests. ``shares``
+    are the fractions of the bandwidth that messages get inside a node and between nodes.
     """
 
     predictions: Callable[[Request, Floats], Floats]
@@ -37,23 +38,24 @@ class Library:
     shares: tuple[float, float] = (1.0, 1.0)
 
     def chosen(self, request: Request, bandwidth: Floats) -> Longs:
-        """Return its choice (P,) at each of these bandwidths (P, D)."""
+        """Return the index of the library's choice at each of P bandwidths (P, D); shape (P,)."""
         return self.predictions(request, bandwidth).argmin(axis=0)
 
     def possible(self, request: Request, low: Floats, high: Floats) -> list[int]:
-        """Return the possible choices at bandwidths between ``low`` and ``high``, (D,) each.
+        """Return the indices of the choices that are possible at bandwidths in a box.
 
-        A choice is excluded if its best prediction exceeds another's worst.
+        The box is between ``low`` and ``high``, (D,) each. A choice is excluded if its best
+        prediction in the box exceeds another choice's worst prediction.
         """
         worst, best = self.predictions(request, np.array([low, high])).T
         return np.flatnonzero(best <= worst.min()).tolist()
 
 
 def library_of(model: CollectiveModel) -> Library | None:
-    """Return the library that runs the communication of ``model``, or None.
+    """Return the library that runs the collectives of ``model``.
 
-    None without a library and measurements. Raises :class:`DimsweepError` for an unknown kind of
-    GPU.
+    None if ``model`` has neither a library nor measurements. Raises :class:`DimsweepError` for an
+    unknown kind of GPU.
     """
     nccl = None
     if model.library is not None:
@@ -73,7 +75,7 @@ def _by_nccl(gpu: Gpu, model: CollectiveModel, request: Request, way: int) -> An
 
 
 def _measured_or(other: Library | None, timings: Timings) -> Library:
-    """Return a library of measurements; ``other`` runs all other collectives."""
+    """Return a library with the times of ``timings``; ``other`` runs collectives without them."""
 
     def elsewhere(request: Request) -> Library:
         if other is None:

@@ -1,4 +1,4 @@
-"""Collectives with times from a cluster's own measurements."""
+"""Collectives whose times were measured on a cluster, such as by nccl-tests."""
 
 from bisect import bisect_left
 from functools import lru_cache
@@ -13,12 +13,12 @@ from dimsweep.engine.units import PICOSECONDS
 
 
 def is_measured(timings: Timings, request: Request) -> bool:
-    """Return whether a collective of these ranks on these nodes was measured, in any size."""
+    """Return whether a collective of this kind, these ranks and nodes was measured in any size."""
     return bool(rows_for(timings, request.kind, request.ranks, request.nodes))
 
 
 def measured_answer(timings: Timings, request: Request) -> Answer | None:
-    """Return phases with the measured duration, or None without a measurement.
+    """Return phases that take the measured time, or None without a measurement.
 
     The time above that at the highest measured rate is latency, paid once. The rest is transfer,
     shared among the dimensions in proportion to their needs at the measured bandwidths, from which
@@ -38,7 +38,7 @@ def measured_answer(timings: Timings, request: Request) -> Answer | None:
 
 @lru_cache(maxsize=1024)
 def rows_for(timings: Timings, kind: CollectiveKind, ranks: int, nodes: int) -> tuple[Timing, ...]:
-    """Return the timings of a collective, by size; repeated measurements are averaged."""
+    """Return the measured times of a kind of collective by size, with repetitions averaged."""
     durations: dict[int, list[int]] = {}
     for row in timings.timings:
         if (row.kind, row.ranks, row.nodes) == (kind, ranks, nodes):
@@ -50,10 +50,10 @@ def rows_for(timings: Timings, kind: CollectiveKind, ranks: int, nodes: int) -> 
 
 
 def interpolated(rows: tuple[Timing, ...], n_bytes: float) -> float:
-    """Return picoseconds at a size.
+    """Return the picoseconds of a collective of ``n_bytes``, interpolated between ``rows``.
 
-    Interpolates linearly in the logarithms of both; below all sizes it is the first time, above all
-    the last rate.
+    The interpolation is linear in the logarithms of size and time. Below all sizes it returns the
+    first time, above all sizes the time at the last rate.
     """
     first, last = rows[0], rows[-1]
     if n_bytes <= first.n_bytes:
@@ -93,7 +93,7 @@ def _phase(
 
 
 def _transfer_time(request: Request) -> float:
-    """Return the picoseconds of the transfers at the measured bandwidth."""
+    """Return the picoseconds that the request's transfers take at the measured bandwidths."""
     total = 0.0
     for i, (setting, bandwidth) in enumerate(
         zip(request.settings, request.measured_at, strict=True)

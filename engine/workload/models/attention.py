@@ -1,4 +1,4 @@
-"""Attention: projections, scores, and the activations that are kept or computed again."""
+"""The attention half of a transformer layer: its kernels, collectives, activations and cache."""
 
 from dimsweep.engine.kinds import CollectiveKind as Kind
 from dimsweep.engine.workload.graph import ATTENTION_BACKWARD, Attention, Kernel, MatMul
@@ -28,7 +28,7 @@ _RING, _RING_BACK = "keys round", "gradients round"
 
 
 def heads_and_rows(r: Region, heads: int, rows: int) -> tuple[int, int]:
-    """Return the heads, and the queries of each, whose scores a rank computes."""
+    """Return the number of heads, and of queries for each head, whose scores one rank computes."""
     if r.shard.context_exchange is ContextExchange.ALL_TO_ALL:
         return heads // r.shard.context, rows * r.shard.context
     return heads, rows
@@ -41,10 +41,10 @@ def add_exchange(
     keys: float,
     queries: float,
 ) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
-    """Return the attention's core, forward and backward, with the exchange of context parallelism.
+    """Return the steps of attention, forward and backward, with context parallelism's collectives.
 
-    ``keys`` are the bytes of the rank's own keys and values, ``queries`` the bytes of its
-    queries and of its results.
+    ``core`` and ``core_back`` are the steps without them. ``keys`` are the bytes of the rank's keys
+    and values, ``queries`` the bytes of its queries, and of its results.
     """
     n = r.shard.context
     if n == 1:
@@ -66,7 +66,7 @@ def add_exchange(
 
 
 def attention_block(model: TransformerShape, r: Region) -> LayerBlock:
-    """Return the attention half of a layer on one rank."""
+    """Return the attention half of a layer (projections, scores, residual) as one rank runs it."""
     t, value, tokens = r.shard.tensor, r.value, r.tokens
     queries = model.heads * model.head // t
     projected = (model.heads + 2 * model.kv) * model.head // t
@@ -124,7 +124,7 @@ def _add_copies(
     queries: float,
     keys: float,
 ) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...]]:
-    """Add the copies of eager PyTorch that bring queries, keys and values into their order.
+    """Add the copies by which eager PyTorch rearranges queries, keys and values.
 
     All are transposed; keys and values are joined and transposed again; queries are rotated into
     a copy, keys in place (``_forward_training`` of nanotron's ``models/llama.py``).
@@ -136,7 +136,7 @@ def _add_copies(
 
 
 def _cache_bytes(model: TransformerShape, shard: Shard) -> float:
-    """Return the bytes of the keys and values of the rank's sequences and heads."""
+    """Return the bytes of one layer's cached keys and values, for a rank's sequences and heads."""
     heads = model.kv / shard.tensor
     return (
         shard.value
@@ -150,12 +150,12 @@ def _cache_bytes(model: TransformerShape, shard: Shard) -> float:
 
 
 def _count_seen_tokens(model: TransformerShape) -> int:
-    """Return the number of tokens that the last token of a sequence sees."""
+    """Return the number of tokens that a sequence's last token attends to."""
     return min(model.window or model.sequence, model.sequence)
 
 
 def _decode_kernel(model: TransformerShape, r: Region) -> Kernel:
-    """Return the kernel in which one query of each sequence and head meets the whole cache."""
+    """Return the kernel in which each sequence's new query attends to all cached tokens."""
     heads, size = r.shard.batch * model.heads // r.shard.tensor, model.head
     seen = _count_seen_tokens(model)
     flops = 4.0 * heads * seen * size
@@ -166,7 +166,11 @@ def _decode_kernel(model: TransformerShape, r: Region) -> Kernel:
 def _build_core(
     model: TransformerShape, r: Region
 ) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...], float, float]:
-    """Return scores, softmax and values: forward, backward, bytes kept, bytes of gradients."""
+    """Return the kernels of scores, softmax and values, forward and backward, and two byte counts.
+
+    The first counts the bytes that are kept for the backward pass, the second the bytes of
+    gradients.
+    """
     shard, value, size = r.shard, r.value, model.head
     if shard.decode:
         return (_decode_kernel(model, r),), (), 0.0, 0.0
@@ -209,11 +213,11 @@ def _build_core(
 def _build_fused(
     model: TransformerShape, r: Region, heads: float, rows: int
 ) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...], float, float]:
-    """Return attention whose scores stay on the chip (Dao et al., FlashAttention, 2022).
+    """Return :func:`_build_core` of attention whose scores stay on the chip (FlashAttention).
 
-    The backward pass computes the scores again: five products instead of the forward pass's two.
-    With a window of w of s tokens, a query meets w (1 - w / 2s) keys on average, as many as in
-    whole sequences of w (2 - w / s) tokens; kernels skip the blocks outside.
+    Dao et al., 2022: the backward pass computes the scores again, with five products instead of the
+    forward pass's two. With a window of w of s tokens, a query attends to w (1 - w / 2s) keys on
+    average, as many as in whole sequences of w (2 - w / s) tokens; kernels skip the blocks outside.
     """
     value, columns, size = r.value, model.sequence, model.head
     shared = heads * model.kv // model.heads
@@ -232,7 +236,7 @@ def _build_fused(
 
 
 def _fused_kernels(flops: float, n_bytes: float, shape: Attention) -> tuple[Kernel, Kernel]:
-    """Return the kernels of attention whose scores never leave the chip, forward and backward."""
+    """Return the forward and the backward kernel of attention whose scores stay on the chip."""
     products = MatMul(shape.heads, shape.rows, shape.size, shape.columns)
     return (
         Kernel("attention", flops, n_bytes, products, shape),
@@ -262,7 +266,7 @@ def _fused_kernels(flops: float, n_bytes: float, shape: Attention) -> tuple[Kern
 
 
 def latent_attention_block(model: TransformerShape, r: Region) -> LayerBlock:
-    """Return the attention half of a layer on one rank."""
+    """Return the multi-head latent attention half of a layer as one rank runs it."""
     value, tokens, t = r.value, r.tokens, r.shard.tensor
     heads, latent = model.heads // t, model.query_rank + model.kv_rank + model.rope
     norm, norm_back = r.norm("attention norm")
@@ -323,13 +327,13 @@ def latent_attention_block(model: TransformerShape, r: Region) -> LayerBlock:
 
 
 def _latent_cache_bytes(model: TransformerShape, shard: Shard) -> float:
-    """Return the bytes of the latent vectors and shared keys of the rank's sequences."""
+    """Return the bytes of one layer's cached latent vectors and shared keys on a rank."""
     tokens = shard.batch * model.sequence // shard.context
     return shard.value * tokens * (model.kv_rank + model.rope)
 
 
 def _latent_decode_kernels(model: TransformerShape, r: Region, heads: int) -> tuple[Kernel, ...]:
-    """Return the kernels in which one query of each sequence and head meets the latent vectors."""
+    """Return the kernels in which each sequence's new query attends to cached latent vectors."""
     value, rank, tokens, queries = r.value, model.kv_rank, r.tokens, r.tokens * heads
     shared = rank + model.rope  # features of the cache, which are keys, and values without rope's
     flops = 2.0 * queries * model.sequence * (shared + rank)
@@ -345,7 +349,7 @@ def _latent_decode_kernels(model: TransformerShape, r: Region, heads: int) -> tu
 
 
 def _latent_core(model: TransformerShape, r: Region) -> tuple[Kernel, Kernel]:
-    """Return attention whose scores stay on the chip.
+    """Return the forward and backward kernel of latent attention, whose scores stay on the chip.
 
     Queries and keys have more features than values; a kernel with the mean number of features has
     as many operations.

@@ -1,4 +1,4 @@
-"""Convolutional networks from their shapes: residual networks and VGG."""
+"""Convolutional networks (residual networks and VGG), as blocks of kernels with their shapes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -121,7 +121,7 @@ def _convolution(
     *,
     normed: bool = True,
 ) -> LayerBlock:
-    """Return a convolution to ``side`` x ``side`` pixels, with norm and ReLU."""
+    """Return a block: a convolution whose output has ``side`` x ``side`` pixels, norm and ReLU."""
     pixels, value = shard.batch * side**2, shard.value
     forward, input_grad, weight_grad = linear(name, pixels, inputs * kernel**2, outputs, value)
     # The product's operand is read from the image itself, not from kernel^2 copies of it.

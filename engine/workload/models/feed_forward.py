@@ -1,4 +1,4 @@
-"""Feed-forward networks: dense, or a mixture of experts."""
+"""The feed-forward half of a transformer layer: a dense network, or a mixture of experts."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ from dimsweep.engine.workload.models.shape import Region, TransformerShape
 
 
 def dense_block(model: TransformerShape, r: Region) -> LayerBlock:
-    """Return the feed-forward half of a layer, without experts, on one rank."""
+    """Return the feed-forward half of a layer without experts, as one rank runs it."""
     value, tokens, inner = r.value, r.tokens, model.inner // r.shard.tensor
     first = inner * (2 if model.gated else 1)
     norm, norm_back = r.norm("mlp norm")
@@ -52,7 +52,11 @@ def dense_block(model: TransformerShape, r: Region) -> LayerBlock:
 def _build_network(
     model: TransformerShape, r: Region, inner: int, name: str, activation: str
 ) -> tuple[tuple[Step, ...], tuple[Step, ...], Kernel, float]:
-    """Return a network of ``inner`` features: forward, backward, the activation, and bytes kept."""
+    """Return the steps of a two-layer network with ``inner`` features between its layers.
+
+    They are the forward steps and the backward steps. The activation's kernel follows, and the
+    number of bytes that are kept for the backward pass.
+    """
     first = inner * (2 if model.gated else 1)
     one = r.linear(f"{name} 1", r.tokens, model.hidden, first)
     two = r.linear(f"{name} 2", r.tokens, inner, model.hidden)
@@ -90,7 +94,7 @@ _FP32 = 4.0  # bytes
 
 
 def expert_block(model: TransformerShape, r: Region) -> LayerBlock:
-    """Return the feed-forward half of a layer with experts, on one rank."""
+    """Return the feed-forward half of a layer with experts, as one rank runs it."""
     value, hidden, n = r.value, model.hidden, r.shard.expert
     inner = model.expert_inner // _expert_divisor(r)
     first = inner * (2 if model.gated else 1)
@@ -148,22 +152,22 @@ def expert_block(model: TransformerShape, r: Region) -> LayerBlock:
 
 
 def _sent_value_bytes(r: Region) -> float:
-    """Return the bytes of a value sent to experts; results and gradients may be wider."""
+    """Return the bytes of each value sent to experts; results and gradients may be wider."""
     return r.value if r.shard.dispatch_value is None else r.shard.dispatch_value
 
 
 def _expert_divisor(r: Region) -> int:
-    """Return the number of ranks that divide each expert."""
+    """Return the number of ranks among which each expert's weights are divided."""
     return 1 if r.shard.whole_experts else r.shard.tensor
 
 
 def _tokens_per_expert_share(r: Region) -> int:
-    """Return the tokens that the ranks which divide an expert bring to the experts."""
+    """Return the tokens that a rank, or the ranks that divide an expert, send to all experts."""
     return r.tokens if _expert_divisor(r) > 1 else r.rows
 
 
 def count_reached_experts(model: TransformerShape, r: Region) -> float:
-    """Return the expected number of the rank's experts that receive a token."""
+    """Return the expected number of this rank's experts that receive at least one token."""
     missed = (1 - model.top_k / model.experts) ** (_tokens_per_expert_share(r) * r.shard.expert)
     return model.experts // r.shard.expert * (1 - missed)
 
@@ -171,9 +175,10 @@ def count_reached_experts(model: TransformerShape, r: Region) -> float:
 def _exchange(
     model: TransformerShape, r: Region, n_bytes: float, whole: float
 ) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
-    """Return the steps that bring tokens to the experts, and those that bring results back.
+    """Return the steps that send tokens to the experts, and the steps that return results.
 
-    Each rank sorts its tokens by expert. Tokens from several ranks are sorted again if the rank has
+    ``n_bytes`` are the bytes that a rank sends, ``whole`` the bytes that its experts receive. Each
+    rank sorts its tokens by expert. Tokens from several ranks are sorted again if the rank has
     several experts.
     """
     permute = elementwise("permute", 2 * n_bytes)
@@ -185,7 +190,7 @@ def _exchange(
 
 
 def _list_all_to_alls(model: TransformerShape, r: Region, n_bytes: float) -> Iterator[Step]:
-    """Yield the all-to-alls to the ranks of the experts, or first to their nodes.
+    """Yield the all-to-alls that send tokens to the experts' ranks, or first to their nodes.
 
     A router may be limited to a number of nodes (DeepSeek-V3's node-limited routing). Within a
     node, a token is then sent once to each rank that has experts for it, instead of to each expert.
@@ -203,14 +208,17 @@ def _list_all_to_alls(model: TransformerShape, r: Region, n_bytes: float) -> Ite
 
 
 def _count_copies(places: int, experts: int) -> float:
-    """Return the number of places that hold a token's uniformly chosen experts."""
+    """Return the expected number of ``places`` that hold some of a token's random ``experts``."""
     return places * (1 - (1 - 1 / places) ** experts)
 
 
 def _expert_work(
     model: TransformerShape, r: Region, come: float
 ) -> tuple[tuple[Step, ...], tuple[Step, ...], tuple[Kernel, ...]]:
-    """Return the work of the local experts: forward, backward, and the activation's kernels."""
+    """Return the local experts' steps, forward and backward, and the activation's kernels.
+
+    ``come`` is the number of tokens that the rank's experts receive.
+    """
     value, inner = r.value, model.expert_inner // _expert_divisor(r)
     first, met = inner * (2 if model.gated else 1), count_reached_experts(model, r)
     each = come / met
@@ -226,18 +234,18 @@ def _expert_work(
 
 
 def _has_clamp_kernels(model: TransformerShape, r: Region) -> bool:
-    """Return whether separate kernels limit the inputs of activations."""
+    """Return whether separate kernels clamp the activations' inputs."""
     return model.clamped and not r.shard.fused_experts and r.shard.task is Task.TRAINING
 
 
 def _clamp_kernels(
     model: TransformerShape, r: Region, n_bytes: float
 ) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...]]:
-    """Return the kernels that limit the activations' input, forward and backward.
+    """Return the kernels that clamp the activations' inputs of ``n_bytes``, forward and backward.
 
-    Megatron-Core limits each half and joins them before its fused activation
+    Megatron-Core clamps each half and joins them before its fused activation
     (``weighted_bias_quick_geglu_impl`` of ``fusions/fused_bias_geglu.py``): all is read and written
-    twice. Autograd limits the gradient of each half, for which it reads the gradient and the half,
+    twice. Autograd clamps the gradient of each half, for which it reads the gradient and the half,
     and joins them.
     """
     if not _has_clamp_kernels(model, r):
@@ -248,13 +256,13 @@ def _clamp_kernels(
 def _bias_kernels(
     model: TransformerShape, r: Region, come: float
 ) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...]]:
-    """Return the second bias of each expert, weighted like its tokens, forward and backward.
+    """Return the kernels that add each expert's second bias, forward and backward.
 
-    No product adds it. Megatron-Core multiplies and adds in fp32, expert by expert, joins the
-    experts' tokens, and casts them (``_apply_bias`` of ``transformer/moe/experts.py``): four fp32
-    values are written and three read, and a token's value is read and written. Autograd casts the
-    gradient there and back, and multiplies it once for the bias and once for the weight; both
-    products are summed up.
+    The bias is weighted like its ``come`` tokens. No product adds it. Megatron-Core multiplies and
+    adds in fp32, expert by expert, joins the experts' tokens, and casts them (``_apply_bias`` of
+    ``transformer/moe/experts.py``): four fp32 values are written and three read, and a token's
+    value is read and written. Autograd casts the gradient there and back, and multiplies it once
+    for the bias and once for the weight; both products are summed up.
     """
     if not model.bias or r.shard.fused_experts or r.shard.task is not Task.TRAINING:
         return (), ()
@@ -267,7 +275,10 @@ def _bias_kernels(
 def _gather_tokens(
     r: Region, part: float, whole: float
 ) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
-    """Gather tokens on the tensor-parallel ranks that divide an expert; sum up results."""
+    """Return the collectives of ranks that divide an expert: to gather tokens, and to sum results.
+
+    ``part`` are the bytes of one rank's tokens, ``whole`` the bytes of all results.
+    """
     if _expert_divisor(r) == 1:
         return (), ()
     if r.is_divided:

@@ -1,4 +1,4 @@
-"""A model as one rank runs it: the rank's shard of the work, and blocks of steps."""
+"""Models as one rank runs them: blocks of steps (kernels, collectives, remote accesses, waits)."""
 
 import math
 from abc import ABC, abstractmethod
@@ -15,10 +15,10 @@ from dimsweep.engine.workload.graph import Amount, Kernel, MatMul
 
 
 class CollectiveStep(NamedTuple):
-    """A collective over a parallel axis; ``n_bytes`` as in a graph's ``Collective``.
+    """A step that runs a collective over a parallel axis; ``n_bytes`` as in ``Collective``.
 
-    With a ``label`` it overlaps the following steps until a :class:`WaitStep` for the label. With
-    ``follows`` it starts after the steps with that label.
+    With a ``label`` it overlaps the following steps until a :class:`WaitStep` with the same label.
+    With ``follows`` it starts after the steps that have that label.
     """
 
     kind: CollectiveKind
@@ -29,10 +29,11 @@ class CollectiveStep(NamedTuple):
 
 
 class AccessStep(NamedTuple):
-    """A load from remote memory, or a ``store`` to it.
+    """A step that loads ``n_bytes`` from remote memory, or with ``store`` writes them to it.
 
-    It overlaps the following steps until a :class:`WaitStep` for its label. Over an ``axis`` it
-    gathers or reduces, or is ``shared`` (see a graph's ``Access``).
+    It overlaps the following steps until a :class:`WaitStep` with its label. With an ``axis``, the
+    memory gathers the loads of the axis's ranks or reduces their stores, or the bytes are
+    ``shared`` (see a graph's ``Access``).
     """
 
     n_bytes: float
@@ -43,7 +44,7 @@ class AccessStep(NamedTuple):
 
 
 class WaitStep(NamedTuple):
-    """Wait for all steps with this label."""
+    """A step that waits for all earlier steps with its label."""
 
     label: str
 
@@ -61,7 +62,10 @@ def product(
     *,
     transposed: bool = False,
 ) -> Kernel:
-    """Return a matrix product that reads both factors once and writes the result once."""
+    """Return a kernel of ``products`` matrix products of ``m`` x ``k`` by ``k`` x ``n`` values.
+
+    It reads both factors once and writes the result once; a value has ``value`` bytes.
+    """
     shape = MatMul(products, m, k, n, transposed)
     return Kernel(name, shape.flops, value * products * (m * k + k * n + m * n), shape)
 
@@ -69,9 +73,10 @@ def product(
 def linear(
     name: str, m: float, k: int, n: int, value: float, count: float = 1
 ) -> tuple[Kernel, Kernel, Kernel]:
-    """Return the forward, input-gradient and weight-gradient products of a linear layer.
+    """Return the forward, input-gradient and weight-gradient kernels of a linear layer.
 
-    It maps ``m`` tokens from ``k`` to ``n`` features, in ``count`` layers at once.
+    The layer maps ``m`` tokens from ``k`` to ``n`` features; ``count`` equal layers run at once. A
+    value has ``value`` bytes.
     """
     return (
         product(name, count, m, k, n, value),
@@ -81,7 +86,7 @@ def linear(
 
 
 class Linear(NamedTuple):
-    """The kernels of a linear layer."""
+    """The kernels of a linear layer: forward, gradients of inputs, and gradients of weights."""
 
     name: str
     forward: tuple[Kernel, ...]
@@ -91,7 +96,7 @@ class Linear(NamedTuple):
 
     @property
     def backward(self) -> tuple[Kernel, ...]:
-        """Kernels of the backward pass."""
+        """Kernels of the backward pass: gradients of inputs, then of weights."""
         return (*self.input_grad, *self.weight_grad)
 
 
@@ -154,7 +159,7 @@ def _mark_apart(kernel: Kernel, apart: bool) -> Kernel:
 
 
 def split_product(kernel: Kernel, n: int) -> tuple[Kernel, ...]:
-    """Split a product into ``n`` products of equally many rows; the last takes the remainder."""
+    """Split a matrix product into ``n`` products of equally many rows; the last has the rest."""
     whole = kernel.matmul
     assert whole is not None
     rows = max(1, whole.m // n)
@@ -170,7 +175,7 @@ def split_product(kernel: Kernel, n: int) -> tuple[Kernel, ...]:
 
 
 def elementwise(name: str, n_bytes: float) -> Kernel:
-    """Return a kernel that is bound by the ``n_bytes`` that it streams."""
+    """Return a kernel whose time is set by the ``n_bytes`` that it reads and writes."""
     return Kernel(name, 0.0, n_bytes)
 
 
@@ -239,7 +244,7 @@ class ContextExchange(StrEnum):
 
 @dataclass(frozen=True)
 class LayerBlock:
-    """A layer, or a part of the model before or after the layers, on one rank.
+    """A layer on one rank, or a part of the model before or after the layers: its steps and memory.
 
     Steps run one after another.
     """
@@ -258,12 +263,12 @@ class LayerBlock:
     cache: float = 0.0
 
     def reached_parameters(self, micro_batches: int) -> float:
-        """Return the most expert values that receive gradients from ``micro_batches``."""
+        """Return how many expert parameters at most get gradients from ``micro_batches``."""
         return min(self.expert_parameters, micro_batches * self.expert_reach)
 
 
 def join_blocks(name: str, parts: Sequence[LayerBlock], output: float) -> LayerBlock:
-    """Return one block that runs ``parts`` one after another and passes on ``output`` bytes."""
+    """Return one block that runs ``parts`` one after another and outputs ``output`` bytes."""
     return LayerBlock(
         name,
         forward=tuple(step for part in parts for step in part.forward),
@@ -281,7 +286,7 @@ def join_blocks(name: str, parts: Sequence[LayerBlock], output: float) -> LayerB
 
 @dataclass(frozen=True)
 class RankModel:
-    """A model cut for one rank: blocks before the layers, the layers, and blocks after them."""
+    """A model as one rank runs it: blocks before the layers, the layers, and blocks after them."""
 
     front: tuple[LayerBlock, ...]
     layers: tuple[LayerBlock, ...]
@@ -298,7 +303,7 @@ class RankModel:
 
 @dataclass(frozen=True)
 class Shard:
-    """One rank's part of the work: degrees of parallelism, and its micro-batch."""
+    """One rank's share of a model and batch: degrees of parallelism, precisions, micro-batch."""
 
     batch: int
     tensor: int = 1
@@ -323,11 +328,11 @@ class Shard:
 
     @property
     def decode(self) -> bool:
-        """True if each cached sequence gains one token."""
+        """True if the pass adds one token to each cached sequence."""
         return self.task is Task.DECODE
 
     def recomputes(self, module: Module) -> bool:
-        """Return whether a layer's backward pass computes ``module`` again separately."""
+        """Return whether a backward pass computes ``module`` again instead of keeping it."""
         selective = module is Module.CORE and self.recompute is Recompute.SELECTIVE
         return selective or module in self.recompute_modules
 
@@ -340,34 +345,36 @@ class Model(ABC):
 
     @abstractmethod
     def for_rank(self, shard: Shard) -> RankModel:
-        """Return the model cut for one rank.
+        """Return the blocks that one rank runs, given its ``shard``.
 
         Raises :class:`DimsweepError` for a shard whose degrees do not divide the model.
         """
 
     @property
     def parameters(self) -> int:
-        """Number of all parameters."""
+        """Number of parameters of the whole model."""
         return round(self.for_rank(Shard(batch=1)).parameters)
 
     def tokens(self, task: Task) -> int:
-        """Return the tokens of a sample that a pass computes; 0 if samples have none."""
+        """Return the tokens of each sample that a pass computes; 0 if samples have no tokens."""
         return 0
 
     @property
     def balanced(self) -> "Model":
-        """The model with its work shared evenly by all ranks."""
+        """The same model with its work divided evenly among all ranks."""
         return self
 
     def amount(
         self, batch: int, task: Task = Task.TRAINING, kept: float = 0.0, narrow: str = ""
     ) -> Amount:
-        """Return the work of a training iteration, or of a pass of a served batch.
+        """Return the samples, tokens and FLOPs of a training iteration, or of one served batch.
 
         Parameters
         ----------
         batch
             Number of samples.
+        task
+            Training, or the serving pass.
         kept
             Bytes of a checkpoint for each parameter.
         narrow
@@ -398,7 +405,7 @@ class Model(ABC):
 
 
 def refuse(shard: Shard, model: str, axes: Sequence[str]) -> None:
-    """Raise :class:`DimsweepError` if the shard is divided along one of ``axes``."""
+    """Raise :class:`DimsweepError` if ``shard`` has a degree above 1 along one of ``axes``."""
     for axis in axes:
         if getattr(shard, axis) > 1:
             raise DimsweepError(

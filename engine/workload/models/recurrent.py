@@ -77,7 +77,11 @@ class Gnmt(Model):
         return RankModel((front,), (first, *encoder, *decoder), (back,))
 
     def _lstm(self, shard: Shard, name: str, inputs: int, *, attends: bool = False) -> LayerBlock:
-        """Return an LSTM layer: one product for all inputs, and one for the state in each step."""
+        """Return an LSTM layer: one product of all inputs, and a product of the state in each step.
+
+        An input has ``inputs`` features. With ``attends`` each step attends to the encoder's
+        output.
+        """
         h, batch, steps, value = self.hidden, shard.batch, self.sequence, shard.value
         tokens = batch * steps
         inside = linear(f"{name} input", tokens, inputs, 4 * h, value)

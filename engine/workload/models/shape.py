@@ -1,4 +1,4 @@
-"""A transformer's dimensions, and the region of its tokens that one rank computes."""
+"""A transformer's dimensions, and the steps that surround a tensor-parallel region of a layer."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -27,7 +27,7 @@ from dimsweep.engine.workload.models.model import (
 
 @dataclass(frozen=True)
 class TransformerShape:
-    """A stack of blocks of attention and feed-forward network."""
+    """Dimensions of a transformer: layers, heads, features, experts and vocabulary."""
 
     #: Features of a token.
     hidden: Count
@@ -132,12 +132,12 @@ class TransformerShape:
 
     @property
     def inner(self) -> int:
-        """Features between the two matrices of the feed-forward network."""
+        """Number of features between the two matrices of the feed-forward network."""
         return self.ffn or 4 * self.hidden
 
     @property
     def expert_inner(self) -> int:
-        """Features between the two matrices of an expert."""
+        """Number of features between the two matrices of an expert."""
         return self.expert_ffn or self.inner
 
     @property
@@ -147,7 +147,7 @@ class TransformerShape:
 
     @property
     def head(self) -> int:
-        """Features of a head."""
+        """Number of features of an attention head."""
         return self.head_size or self.hidden // self.heads
 
 
@@ -165,7 +165,11 @@ AXIS = "tensor"
 
 @dataclass(frozen=True)
 class Region:
-    """One rank's tokens in a layer of ``hidden`` features."""
+    """A tensor-parallel region: one rank's tokens in a layer of ``hidden`` features, and its steps.
+
+    Inside the region each rank computes all tokens with a share of the weights. Under sequence
+    parallelism each rank has a share of the tokens outside of it.
+    """
 
     shard: Shard
     tokens: int
@@ -173,48 +177,48 @@ class Region:
 
     @property
     def value(self) -> float:
-        """Bytes of a value."""
+        """Bytes of one value of activations."""
         return self.shard.value
 
     @property
     def is_divided(self) -> bool:
-        """True if tokens are divided outside the tensor-parallel regions."""
+        """True if tokens are divided among the ranks outside the region (sequence parallelism)."""
         return self.shard.sequence_parallel and self.shard.tensor > 1 and not self.shard.decode
 
     @property
     def rows(self) -> int:
-        """Number of the rank's tokens outside the tensor-parallel regions."""
+        """Number of tokens that this rank has outside the region."""
         return self.tokens // self.shard.tensor if self.is_divided else self.tokens
 
     @property
     def full_bytes(self) -> float:
-        """Bytes of the features of all tokens."""
+        """Bytes of the activations of all tokens in the region: tokens x hidden values."""
         return self.value * self.tokens * self.hidden
 
     @property
     def part_bytes(self) -> float:
-        """Bytes of the features of the rank's own tokens."""
+        """Bytes of the activations of this rank's tokens outside the region."""
         return self.value * self.rows * self.hidden
 
     @property
     def kept_bytes(self) -> float:
-        """Bytes of a norm's output that the backward pass needs: gathered in eager PyTorch."""
+        """Bytes of a norm's output kept for the backward pass: of all tokens in eager PyTorch."""
         return self.full_bytes if self.shard.eager else self.part_bytes
 
     @property
     def buffer_bytes(self) -> float:
-        """Bytes of a region's buffers for all tokens in the backward pass."""
+        """Bytes of the buffers that hold all tokens in a region's backward pass."""
         return 3 * self.full_bytes
 
     def reduce(self, n_bytes: float) -> tuple[Step, ...]:
-        """Return an all-reduce over the tensor-parallel ranks, or nothing for one rank."""
+        """Return an all-reduce of ``n_bytes`` over the tensor-parallel ranks; () for one rank."""
         return (CollectiveStep(Kind.ALL_REDUCE, n_bytes, AXIS),) if self.shard.tensor > 1 else ()
 
     def enter(self, label: str = "", *, precision: str = "") -> tuple[Step, ...]:
-        """Gather all tokens on every tensor-parallel rank.
+        """Return the all-gather of all tokens on every tensor-parallel rank, if tokens are divided.
 
-        They are gathered in the ``precision`` of the following product, as Transformer Engine casts
-        first.
+        Tokens are gathered in the ``precision`` of the following product, as Transformer Engine
+        casts first.
         """
         if not self.is_divided:
             return ()
@@ -223,7 +227,10 @@ class Region:
         return (CollectiveStep(Kind.ALL_GATHER, n_bytes, AXIS, label),)
 
     def leave(self, label: str = "") -> tuple[Step, ...]:
-        """Sum up the tensor-parallel ranks' results; if divided, each for its own tokens."""
+        """Return the collective that sums up the results of the tensor-parallel ranks.
+
+        It is a reduce-scatter if tokens are divided, else an all-reduce; nothing for one rank.
+        """
         if self.is_divided:
             return (CollectiveStep(Kind.REDUCE_SCATTER, self.full_bytes, AXIS, label),)
         if self.shard.tensor > 1:
@@ -231,15 +238,16 @@ class Region:
         return ()
 
     def norm(self, name: str) -> tuple[Kernel, Kernel]:
-        """Return a normalisation and its backward pass."""
+        """Return a normalisation's forward and backward kernel."""
         return elementwise(name, 2 * self.part_bytes), elementwise(
             f"{name} input_grad", 3 * self.part_bytes
         )
 
     def linear(self, name: str, m: float, k: int, n: int, count: float = 1) -> Linear:
-        """Return a linear layer of ``m`` tokens for ``count`` experts, in the layers' precision.
+        """Return the kernels of a linear layer that maps ``m`` tokens from ``k`` to ``n`` features.
 
-        Experts run one after another in training unless one kernel has them all.
+        It has the precision of the model's linear layers. ``count`` experts have such a layer each;
+        in training they run one after another unless one kernel has them all.
         """
         apart = count != 1 and self.shard.task is Task.TRAINING and not self.shard.fused_experts
         return narrow_linear(name, m, k, n, self.value, self.shard.narrow, count, apart=apart)
@@ -249,13 +257,13 @@ class Region:
         return self.is_divided and self.shard.overlap_tensor is TensorOverlap.PIECES
 
     def column(self, layer: Linear) -> tuple[Step, ...]:
-        """Return the forward pass of a region's first matrix."""
+        """Return the forward steps of a region's first matrix: gather the tokens, then multiply."""
         if not self._overlaps:
             return (*self.enter(precision=layer.precision), *layer.forward)
         return self._beside_arrival(layer, layer.name, self._pieces(layer.forward))
 
     def row(self, layer: Linear) -> tuple[Step, ...]:
-        """Return the forward pass of a region's last matrix.
+        """Return the forward steps of a region's last matrix: multiply, then sum over the ranks.
 
         If its result is summed up in pieces, only the last rank's piece waits for the product.
         """
@@ -267,7 +275,7 @@ class Region:
         return (before, *self._pieces(layer.forward), WaitStep(label), after)
 
     def _pieces(self, kernels: tuple[Kernel, ...]) -> tuple[Kernel, ...]:
-        """Split products into one for each rank's tokens; one call issues them all."""
+        """Split each product into one for each rank's tokens; a single call launches them all."""
         n = self.shard.tensor
         return tuple(
             piece._replace(launched=kernel.launched and i == 0)
@@ -278,12 +286,12 @@ class Region:
     def _beside_arrival(
         self, layer: Linear, name: str, kernels: tuple[Step, ...]
     ) -> tuple[Step, ...]:
-        """Run kernels, own tokens first, while the tokens of other ranks arrive."""
+        """Return ``kernels`` (own tokens first) overlapped with gathering other ranks' tokens."""
         label = f"{name} arrival"
         return (*self.enter(label, precision=layer.precision), *kernels, WaitStep(label))
 
     def column_backward(self, layer: Linear) -> tuple[Step, ...]:
-        """Return the backward pass of a region's first matrix.
+        """Return the backward steps of a region's first matrix, with their collectives.
 
         Unless nothing overlaps, the input is gathered during the product for its gradient, and this
         gradient is summed up during the product for the weights' gradient.
@@ -302,7 +310,7 @@ class Region:
         return (*before, *layer.input_grad, *after, *between, *rest)
 
     def row_backward(self, layer: Linear) -> tuple[Step, ...]:
-        """Return the backward pass of a region's last matrix."""
+        """Return the backward steps of a region's last matrix, with their collectives."""
         if not self._overlaps:
             return (*self.enter(precision=layer.precision), *layer.backward)
         name = f"{layer.name} backward"
@@ -312,12 +320,15 @@ class Region:
     def whole_linear(
         self, name: str, k: int, n: int, m: int = 0
     ) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
-        """Return the forward and the backward pass of a linear layer that is not divided."""
+        """Return the forward and backward kernels of a linear layer that every rank runs whole.
+
+        It maps ``m`` tokens (0: all tokens of the region) from ``k`` to ``n`` features.
+        """
         forward, input_grad, weight_grad = linear(name, m or self.tokens, k, n, self.value)
         return (forward,), (input_grad, weight_grad)
 
     def residual(self, name: str, *, dropout: bool, bias: bool) -> tuple[Kernel, Kernel]:
-        """Return bias, dropout and the sum with the residual, and their backward pass.
+        """Return the kernel of bias, dropout and residual sum, and the kernel of its gradients.
 
         Autograd adds the residual's gradient to the branch's gradient in a separate kernel. Dropout
         reads and writes a gradient, and a bias's gradient reads it once more.

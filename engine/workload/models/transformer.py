@@ -27,10 +27,10 @@ LAYER = "layer"  # the name of a block of attention and feed-forward network
 
 
 class Transformer(TransformerShape, Model):
-    """A transformer, as its ranks run it."""
+    """A transformer with the given dimensions, which plans can divide among ranks."""
 
     def check(self, shard: Shard) -> None:
-        """Raise :class:`DimsweepError` with the axis whose degree does not divide the model."""
+        """Raise :class:`DimsweepError` naming the axis whose degree does not divide the model."""
         for axis, degree, what, whole in (
             ("tensor", shard.tensor, "heads", self.heads),
             ("tensor", shard.tensor, "key-value heads", self.kv),
@@ -55,12 +55,12 @@ class Transformer(TransformerShape, Model):
             )
 
     def tokens(self, task: Task) -> int:
-        """Return the tokens of a sample that a pass computes."""
+        """Return the tokens of each sample that a pass computes: the sequence, or 1 (decode)."""
         return 1 if task is Task.DECODE else self.sequence
 
     @property
     def balanced(self) -> "Transformer":
-        """The model with evenly loaded experts."""
+        """The same transformer with evenly loaded experts."""
         return replace(self, imbalance=1.0)
 
     def for_rank(self, shard: Shard) -> RankModel:
@@ -86,14 +86,14 @@ class Transformer(TransformerShape, Model):
         )
 
     def _layers(self, r: Region) -> tuple[LayerBlock, ...]:
-        """Return all layers; equal layers are one object."""
+        """Return the blocks of all layers on one rank; equal layers are the same object."""
         n_dense = self.dense_layers if self.experts else self.layers
         kinds = [(i < n_dense, self.sees_all(i)) for i in range(self.layers)]
         made = {kind: self._layer(r, *kind) for kind in dict.fromkeys(kinds)}
         return tuple(made[kind] for kind in kinds)
 
     def _prediction_layer(self, r: Region, layer: LayerBlock) -> LayerBlock:
-        """Return a layer that predicts one more token.
+        """Return the block that predicts one more token (multi-token prediction).
 
         The hidden features and the embedding of the next token are normalised, joined, projected to
         the width of a layer, and pass a layer (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024,
@@ -116,7 +116,7 @@ class Transformer(TransformerShape, Model):
         )
 
     def _embedding(self, r: Region) -> tuple[Kernel, Kernel]:
-        """Return the kernels that look tokens up, and that add up their gradients."""
+        """Return the kernel that looks up embeddings, and the kernel that adds their gradients."""
         n_bytes = 3 * r.value * r.tokens * self.hidden
         return elementwise("embedding", n_bytes), elementwise("embedding weight_grad", n_bytes)
 
@@ -228,6 +228,6 @@ class Transformer(TransformerShape, Model):
         )
 
     def _head_parameters(self, tensor: int) -> float:
-        """Count the parameters of the last norm and of logits that are not tied."""
+        """Return the number of parameters of the last norm and of an untied logits matrix."""
         head = 0 if self.tied else self.vocabulary * self.hidden / tensor
         return self._norm_parameters + head

@@ -1,4 +1,4 @@
-"""Parallel plans: the division of a model among ranks, for training and serving."""
+"""Parallel plans: the division of a model's training or serving among ranks, as operator graphs."""
 
 from dimsweep.engine.workload.plan.inference import Serving, serving
 from dimsweep.engine.workload.plan.mesh import EXPERT_REPLICAS, REPLICAS, DeviceMesh

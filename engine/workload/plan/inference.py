@@ -15,7 +15,7 @@ from dimsweep.engine.workload.plan.steps import RankGraph, compile_steps
 
 @dataclass(frozen=True)
 class Serving:
-    """Settings of one pass of sequences through the pipeline."""
+    """Settings of one serving pass over a batch of sequences: prefill or decode."""
 
     #: Sequences of all replicas.
     batch: Count
@@ -36,19 +36,20 @@ class Serving:
 
     @property
     def task(self) -> Task:
-        """The pass's task: prefill or decode."""
+        """The task of the pass: prefill (read prompts) or decode (add a token)."""
         return Task.DECODE if self.decode else Task.PREFILL
 
 
 def serving(
     model: Transformer, plan: Serving, mesh: DeviceMesh, name: str = "inference"
 ) -> Workload:
-    """Return the workload of one pass of a batch.
+    """Return the workload of one serving pass of a batch of ``model`` on ``mesh``.
 
-    Its time is the time to the first token, or between two tokens.
+    The time of the workload is the time to the first token (prefill), or between two tokens
+    (decode).
 
-    Raises :class:`DimsweepError` with the key that does not divide, and for a model that is not a
-    transformer.
+    Raises :class:`DimsweepError` with the key of the plan that does not divide, and for a model
+    that is not a transformer.
     """
     if not isinstance(model, Transformer):
         raise DimsweepError("only transformers can be served", where="model", code="unsupported")

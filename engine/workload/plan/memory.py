@@ -22,7 +22,10 @@ PIECES = 32  # pieces in which offloaded optimizer state is loaded and stored
 def footprint(
     stage: Stage, plan: ParallelPlan, mesh: DeviceMesh, order: Sequence[Action]
 ) -> Footprint:
-    """Return the footprint of a stage that runs the actions of ``order``."""
+    """Return the memory of a rank of ``stage`` at its peak, in bytes, by kind of content.
+
+    ``order`` lists the forward and backward passes of the stage.
+    """
     n, n_expert = mesh.degree(mesh.shard_axis), mesh.degree(EXPERT_REPLICAS)
     copies = ((stage.parameters, n), (stage.expert_parameters, n_expert))
     micro_batches = n_passes(order) // len(stage.chunks)
@@ -59,10 +62,11 @@ def footprint(
 
 
 def _buffer_bytes(stage: Stage, plan: ParallelPlan, updated: float) -> float:
-    """Return the bytes of the stack's buffers, and of gradients that wait for a pass's end.
+    """Return the bytes of the training framework's buffers, and of eager PyTorch's gradients.
 
-    PyTorch's DistributedDataParallel copies gradients into buckets as large as all of them
-    (``gradient_as_bucket_view``, off by default).
+    ``updated`` is the number of parameters that the rank updates. PyTorch's DistributedDataParallel
+    copies gradients into buckets as large as all of them (``gradient_as_bucket_view``, off by
+    default).
     """
     waiting = plan.value * (stage.parameters + stage.expert_parameters) if plan.eager else 0.0
     return plan.stack.flat_buffers(_held_values(stage, plan, updated)) + waiting
@@ -81,7 +85,7 @@ def _held_values(stage: Stage, plan: ParallelPlan, updated: float) -> Held:
 
 
 def _transfer_unit(what: Offload, stage: Stage, whole: float) -> float:
-    """Return the bytes that are moved from or to remote memory at once."""
+    """Return the bytes that are moved at once when ``whole`` bytes of ``what`` are offloaded."""
     blocks = [block for chunk in stage.chunks for block in chunk]
     if what is Offload.OPTIMIZER:
         return whole / PIECES
@@ -94,7 +98,7 @@ def _transfer_unit(what: Offload, stage: Stage, whole: float) -> float:
 def state_bytes(plan: ParallelPlan) -> float:
     """Return the bytes of optimizer state for each parameter.
 
-    It has fp32 moments, and a master copy of narrower weights.
+    The state consists of fp32 moments, and a master copy of weights narrower than fp32.
     """
     moments = 2 if plan.optimizer is Optimizer.ADAM else 1
     return 4.0 * (moments + plan.has_master_copy)
@@ -103,7 +107,7 @@ def state_bytes(plan: ParallelPlan) -> float:
 def _find_peak(
     stage: Stage, plan: ParallelPlan, mesh: DeviceMesh, order: Sequence[Action]
 ) -> tuple[float, float, str]:
-    """Walk the schedule; return the peak's activations, transient bytes and time."""
+    """Return the activations and transient bytes at the stage's memory peak, and its time."""
     kept = [sum(block.activations for block in chunk) for chunk in stage.chunks]
     passing = [find_buffer_bytes(chunk, plan, mesh) for chunk in stage.chunks]
     buffer = max(block.gradient_buffer for chunk in stage.chunks for block in chunk)
@@ -124,7 +128,7 @@ def _find_peak(
 
 
 def find_buffer_bytes(chunk: Sequence[LayerBlock], plan: ParallelPlan, mesh: DeviceMesh) -> float:
-    """Return the largest transient memory of a backward pass, less the freed blocks."""
+    """Return the largest transient bytes in a chunk's backward pass, less freed activations."""
     freed, worst = 0.0, 0.0
     for block in reversed(chunk):
         worst = max(worst, _transient_bytes(block, plan, mesh) - freed)

@@ -19,7 +19,7 @@ COPIES = "copies"  # the ranks that hold the same shard
 
 @dataclass(frozen=True)
 class DeviceMesh:
-    """The process groups of a plan on a network, and their degrees."""
+    """The process groups of a plan's parallel axes on a network, and the axes' degrees."""
 
     groups: Mapping[str, Group]
 
@@ -30,9 +30,10 @@ class DeviceMesh:
         sizes: Sequence[int],
         symmetric: Sequence[bool] = (),
     ) -> "DeviceMesh":
-        """Place the axes of ``parallel`` on a network of these sizes, the first axis innermost.
+        """Return the mesh of the axes of ``parallel`` on a network, the first axis innermost.
 
-        See :func:`engine.workload.placement.place`; an axis that is not named has a degree of 1.
+        ``sizes`` are the NPUs of each dimension. See :func:`engine.workload.placement.place`; an
+        axis that is not named has a degree of 1.
 
         In ``symmetric`` dimensions the order of axes has no effect, so there the axes that share
         gradients are made adjacent if they are not.
@@ -73,12 +74,12 @@ class DeviceMesh:
         return cls(groups)
 
     def degree(self, axis: str) -> int:
-        """Return the degree of an axis; 1 without it."""
+        """Return the number of ranks along ``axis``; 1 if the plan does not use it."""
         return self.groups[axis].n_members if axis in self.groups else 1
 
     @property
     def shard_axis(self) -> str:
-        """The axis among whose ranks ZeRO divides state."""
+        """Name of the axis among whose ranks ZeRO divides the training state."""
         return SHARDS if SHARDS in self.groups else REPLICAS
 
     def group_replicas(self, n: int) -> "DeviceMesh":
@@ -110,14 +111,14 @@ class DeviceMesh:
         )
 
     def with_whole_experts(self) -> "DeviceMesh":
-        """Return the mesh with the group of ranks that hold whole experts."""
+        """Return the mesh with a group of the ranks among which whole experts are distributed."""
         parts = [self.groups[axis] for axis in ("tensor", "expert") if axis in self.groups]
         if not parts:
             return self
         return DeviceMesh({**self.groups, EXPERT_RANKS: join_groups(parts)})
 
     def with_expert_nodes(self) -> "DeviceMesh":
-        """Return the mesh with the groups of a token's hops: to the node, and within it."""
+        """Return the mesh with two groups for routing tokens to experts: among and within nodes."""
         whole = self.groups.get(EXPERT_RANKS, self.groups.get("expert"))
         if whole is None:
             return self
@@ -127,7 +128,10 @@ class DeviceMesh:
         return DeviceMesh({**self.groups, EXPERT_NEIGHBOURS: within, EXPERT_NODES: between})
 
     def n_micro_batches(self, batch: int, micro_batch: int) -> int:
-        """Return the micro-batches of each replica; context-parallel ranks share one batch."""
+        """Return the number of micro-batches of each replica for ``batch`` samples in all.
+
+        Context-parallel ranks share one replica's batch.
+        """
         replicas = self.degree("data") * self.degree("expert")
         count, left = divmod(batch, replicas * micro_batch)
         if left:
@@ -141,7 +145,7 @@ class DeviceMesh:
         return count
 
     def hop(self, stage: int, target: int) -> tuple[int, ...]:
-        """Return the offset from a rank of one pipeline stage to its partner in another."""
+        """Return the coordinate offset from a rank of ``stage`` to its peer in stage ``target``."""
         pipeline = self.groups["pipeline"]
         here = coordinates_of(stage, pipeline.sizes)
         there = coordinates_of(target, pipeline.sizes)
@@ -151,7 +155,7 @@ class DeviceMesh:
 
 
 def _join_sharing_axes(placed: Mapping[str, Group], symmetric: Sequence[bool]) -> dict[str, Group]:
-    """Return the axes, with those that share gradients adjacent in each dimension."""
+    """Return all axes' groups, with the axes that share gradients adjacent in each dimension."""
     shared = [axis for axis in ("expert", "context", "data") if axis in placed]
     first = min(shared, key=list(placed).index)
     order = [

@@ -25,7 +25,10 @@ class Part(StrEnum):
 
 
 class Action(NamedTuple):
-    """A forward or backward pass of one chunk of layers for one micro-batch, or a part of it."""
+    """One entry of a stage's schedule: a pass of one chunk of layers for one micro-batch.
+
+    It is a forward pass, a backward pass, or a :class:`Part` of a backward pass.
+    """
 
     backward: bool
     micro_batch: int
@@ -34,7 +37,7 @@ class Action(NamedTuple):
 
     @property
     def ends(self) -> bool:
-        """True if the action completes a backward pass, which frees its activations."""
+        """True if the action completes a backward pass, so that the activations are freed."""
         return self.backward and self.part is not Part.INPUTS
 
 
@@ -50,7 +53,7 @@ class Action(NamedTuple):
 
 
 def zb_h1(*, stage: int, n_stages: int, n_micro_batches: int) -> Iterator[Action]:
-    """Yield the actions of ``stage`` of ``n_stages`` in order."""
+    """Yield the actions of pipeline stage ``stage`` under the ZB-H1 schedule, in order."""
     warm_up, back, late = min(n_micro_batches, n_stages - 1 - stage), 0, 0
     for forward in range(n_micro_batches + warm_up):
         if forward < n_micro_batches:
@@ -78,9 +81,10 @@ def zb_h1(*, stage: int, n_stages: int, n_micro_batches: int) -> Iterator[Action
 
 
 def dualpipe(*, stage: int, n_stages: int, n_micro_batches: int) -> Iterator[Action]:
-    """Yield the actions of ``stage`` of ``n_stages`` in order.
+    """Yield the actions of pipeline stage ``stage`` under the DualPipe schedule, in order.
 
-    Chunk 0 serves the micro-batches from the first stage, chunk 1 those from the last stage.
+    Chunk 0 serves the micro-batches that enter at the first stage, chunk 1 the micro-batches that
+    enter at the last stage.
 
     Raises :class:`InfeasibleError` for an odd number of stages or micro-batches, and for fewer than
     two micro-batches for each stage.
@@ -120,9 +124,9 @@ def dualpipe(*, stage: int, n_stages: int, n_micro_batches: int) -> Iterator[Act
 
 
 class _Passes:
-    """The next passes of a stage in both directions, and the deferred parts of its backward passes.
+    """A stage's next passes in both directions, and its deferred parts of backward passes.
 
-    Direction 0 begins at the end nearer to the stage; it is chunk 1 if ``turned``.
+    Direction 0 begins at the end of the pipeline nearer to the stage; it is chunk 1 if ``turned``.
     """
 
     def __init__(self, *, turned: bool) -> None:
@@ -163,12 +167,12 @@ class Schedule(StrEnum):
 
     @property
     def cuts_backward(self) -> bool:
-        """True if gradients of weights may be computed later than gradients of inputs."""
+        """True if a stage may compute gradients of weights later than gradients of inputs."""
         return self in _IN_PARTS
 
     @property
     def both_ways(self) -> bool:
-        """True if micro-batches enter at both ends."""
+        """True if micro-batches enter the pipeline at both ends."""
         return self is Schedule.DUALPIPE
 
 
@@ -182,9 +186,10 @@ _IN_PARTS: Mapping[Schedule, Callable[..., Iterator[Action]]] = {
 def actions(
     schedule: Schedule, *, stage: int, n_stages: int, n_chunks: int, n_micro_batches: int
 ) -> tuple[Action, ...]:
-    """Return the actions of ``stage`` of ``n_stages`` in order.
+    """Return the passes that pipeline stage ``stage`` runs under ``schedule``, in order.
 
-    Raises :class:`DimsweepError` if interleaved chunks need micro-batches that the stages divide.
+    Raises :class:`DimsweepError` if chunks are interleaved and ``n_stages`` does not divide
+    ``n_micro_batches``.
     """
     if n_chunks > 1 and n_micro_batches % n_stages:
         raise InfeasibleError(
@@ -217,14 +222,15 @@ def actions(
 
 
 def n_passes(order: Sequence[Action]) -> int:
-    """Return the number of forward passes; each has a backward pass."""
+    """Return the number of forward passes in ``order``; there are as many backward passes."""
     return [action.backward for action in order].count(False)
 
 
 def pair_actions(order: Sequence[Action], overlap: bool) -> Iterator[tuple[Action, ...]]:
-    """Yield the actions that run at the same time.
+    """Yield tuples of actions that a stage runs at the same time.
 
-    Each runs alone, or with ``overlap`` a full backward pass runs with the forward pass after it.
+    Without ``overlap`` each action runs by itself. With it a full backward pass runs together with
+    the forward pass after it.
     """
     if not overlap:
         yield from zip(order)
@@ -239,7 +245,7 @@ def pair_actions(order: Sequence[Action], overlap: bool) -> Iterator[tuple[Actio
 
 
 class Repeat(NamedTuple):
-    """``period`` steps of a schedule from ``start`` on, repeated ``times`` times.
+    """A repeated stretch of a schedule: ``period`` steps from ``start`` on, run ``times`` times.
 
     In each repetition the numbers of micro-batches grow by ``step``.
     """
@@ -253,9 +259,9 @@ class Repeat(NamedTuple):
 def find_repeats(
     kinds: Sequence[Hashable], micro_batches: Sequence[int], periods: Sequence[int]
 ) -> Iterator[Repeat]:
-    """Yield the repeats of a schedule in order, with one of the ``periods``.
+    """Yield the repeated stretches of a schedule in order; each has one of the given ``periods``.
 
-    ``kinds`` holds the kind of each step, without its micro-batch.
+    ``kinds`` holds the kind of each step, without its micro-batch; ``micro_batches`` its number.
     """
     numbers = {each: number for number, each in enumerate(dict.fromkeys(kinds))}
     kind = np.array([numbers[each] for each in kinds], dtype=np.int64)
@@ -276,7 +282,7 @@ def find_repeats(
 
 
 def _find_ends(kind: Longs, number: Longs, period: int) -> Longs:
-    """Return, for each step, the end of the repetition that starts there."""
+    """Return, for each step, the end of the repetitions of ``period`` steps that start there."""
     alike, until = kind[period:] == kind[:-period], np.arange(len(kind))
     by = np.where(alike, number[period:] - number[:-period], _NOT)
     change = np.append(np.flatnonzero(by[1:] != by[:-1]) + 1, len(by))
@@ -285,7 +291,7 @@ def _find_ends(kind: Longs, number: Longs, period: int) -> Longs:
 
 
 def _find_micro_batch(i: int, n_stages: int, n_chunks: int) -> tuple[int, int]:
-    """Return the micro-batch and chunk of a stage's ``i``-th forward pass.
+    """Return the micro-batch and the chunk of a stage's ``i``-th forward pass (interleaved 1F1B).
 
     Groups of one micro-batch for each stage pass the first chunk, then the next one.
     """

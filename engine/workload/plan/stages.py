@@ -1,4 +1,4 @@
-"""The pipeline stages of a model, and the blocks that each of them runs."""
+"""Pipeline stages: the division of a model's blocks into stages and chunks."""
 
 import itertools
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from dimsweep.engine.workload.models.model import CollectiveStep, LayerBlock, Ra
 
 @dataclass(frozen=True)
 class Stage:
-    """Stage ``number`` of ``n_stages``: its chunks of blocks."""
+    """Pipeline stage ``number`` of ``n_stages``: the blocks of each chunk, and its messages."""
 
     number: int
     n_stages: int
@@ -23,26 +23,26 @@ class Stage:
 
     @property
     def places(self) -> int:
-        """Number of chunks that a micro-batch passes."""
+        """Number of chunks, over all stages, that a micro-batch passes."""
         return self.n_stages * (1 if self.both_ways else len(self.chunks))
 
     def place(self, chunk: int) -> int:
-        """Return the position of a chunk among those that a micro-batch passes."""
+        """Return the position (from 0) of ``chunk`` among all chunks that a micro-batch passes."""
         if self.both_ways and chunk:
             return self.mirror
         return self.number if self.both_ways else chunk * self.n_stages + self.number
 
     def stage_at(self, place: int, chunk: int) -> int:
-        """Return the stage at a position on the way of the micro-batches of ``chunk``."""
+        """Return the stage at position ``place`` on the route of micro-batches of ``chunk``."""
         return self.n_stages - 1 - place if self.both_ways and chunk else place % self.n_stages
 
     @property
     def mirror(self) -> int:
-        """The stage at the same distance from the other end."""
+        """Number of the stage at the same distance from the other end of the pipeline."""
         return self.n_stages - 1 - self.number
 
     def shared_among(self, tensor: int) -> int:
-        """Return the number of ``tensor``-parallel ranks that each send a part.
+        """Return how many of the ``tensor``-parallel ranks send a separate part of a message.
 
         The ranks of the next stage gather the parts (the scatter-gather optimisation of Narayanan
         et al., SC 2021, section 4.1). Under sequence parallelism each rank holds its own tokens
@@ -52,7 +52,7 @@ class Stage:
         return 1 if self.message_is_cut else tensor
 
     def gather(self, tensor: int) -> tuple[Step, ...]:
-        """Return the steps that join the parts of a message."""
+        """Return the all-gather that joins the parts of a received message, if it was cut."""
         parts = self.shared_among(tensor)
         if parts == 1:
             return ()
@@ -60,16 +60,16 @@ class Stage:
 
     @property
     def parameters(self) -> float:
-        """Number of parameters without experts."""
+        """Number of parameters of the stage on one rank, without experts."""
         return sum(block.parameters for chunk in self.chunks for block in chunk)
 
     @property
     def expert_parameters(self) -> float:
-        """Number of parameters of experts."""
+        """Number of parameters of the stage's experts on one rank."""
         return sum(block.expert_parameters for chunk in self.chunks for block in chunk)
 
     def reached_parameters(self, micro_batches: int) -> float:
-        """Return the most expert values that receive gradients from ``micro_batches``."""
+        """Return how many expert parameters at most get gradients from ``micro_batches``."""
         return sum(
             block.reached_parameters(micro_batches) for chunk in self.chunks for block in chunk
         )
@@ -83,15 +83,16 @@ def divide_stages(
     *,
     both_ways: bool = False,
 ) -> list[Stage]:
-    """Return the stages of a model.
+    """Return the pipeline stages of a model, each with ``n_chunks`` chunks of blocks.
 
-    Chunk c of stage i holds share c * n_stages + i of the layers; with ``both_ways`` chunk 1 holds
-    the share of the stage at the same distance from the other end.
+    The layers are divided into n_stages * n_chunks shares. Chunk c of stage i holds share c *
+    n_stages + i; with ``both_ways`` chunk 1 holds the share of the stage at the same distance from
+    the other end.
 
-    ``layers`` are the layers of each share. By default shares are as equal as possible. If the
-    layers divide evenly, the blocks before and after the layers are added to the first and last
-    share; otherwise each counts as a layer (as in Llama 3 405B's 126 layers, or BLOOM's 70 on 12
-    stages).
+    ``layers`` are the numbers of layers of all shares. By default shares are as equal as possible.
+    If the layers divide evenly, the blocks before and after the layers are added to the first and
+    last share. Otherwise each of these blocks counts as a layer (as in Llama 3 405B's 126 layers,
+    or BLOOM's 70 on 12 stages).
 
     Raises :class:`InfeasibleError` for more shares than layers, and :class:`DimsweepError` for
     ``layers`` with a wrong sum.
@@ -133,7 +134,7 @@ _Share = tuple[LayerBlock, ...]
 
 
 def _shares(model: RankModel, n: int) -> list[_Share]:
-    """Return the blocks in ``n`` shares.
+    """Return the model's blocks in ``n`` nearly equal shares.
 
     Larger shares come late, where fewer micro-batches are in flight, but not last, where the logits
     are.
@@ -147,7 +148,10 @@ def _shares(model: RankModel, n: int) -> list[_Share]:
 
 
 def _given_shares(model: RankModel, n: int, layers: Sequence[int]) -> list[_Share]:
-    """Return shares of the given numbers of layers, with the blocks before and after the layers."""
+    """Return the model's blocks in ``n`` shares of the given numbers of ``layers``.
+
+    The first share also has the blocks before the layers, the last share the blocks after them.
+    """
     if len(layers) != n or sum(layers) != len(model.layers) or min(layers) < 0:
         raise DimsweepError(
             f"{len(layers)} shares of {sum(layers)} layers, but the model has {len(model.layers)} "

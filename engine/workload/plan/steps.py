@@ -1,4 +1,4 @@
-"""Compilation of steps to operators: consecutive kernels become one operator."""
+"""Compilation of a model's steps to operators: consecutive kernels become one operator."""
 
 import itertools
 from collections import defaultdict
@@ -24,10 +24,10 @@ from dimsweep.engine.workload.models.model import AccessStep, CollectiveStep, St
 
 
 class Item(NamedTuple):
-    """An operator before it is placed in a graph.
+    """An operator without its place in a graph; ``work`` None: an item that only waits.
 
-    An item with a ``label`` is waited for by a later item without work. It also waits for the items
-    with the label ``follows``.
+    A waiting item waits for all items with its ``label``. An item with ``follows`` also waits for
+    the items with that label.
     """
 
     name: str
@@ -37,10 +37,10 @@ class Item(NamedTuple):
 
 
 def compile_steps(steps: Iterable[Step], apart: str = "") -> list[Item]:
-    """Return the items of ``steps``; each run of consecutive kernels is one item.
+    """Return the items of ``steps``; consecutive kernels become one item.
 
-    Collectives of a pass that runs ``apart`` get separate communicators of that name, so they do
-    not wait for the collectives of the concurrent pass.
+    With ``apart``, a name, collectives get separate communicators of that name. So they do not wait
+    for the collectives of a concurrent pass.
     """
     items: list[Item] = []
     kernels: list[Kernel] = []
@@ -88,7 +88,7 @@ def _collective(step: CollectiveStep, apart: str) -> Item:
 
 
 def split_overlapped(steps: Iterable[Step], overlap: float) -> Iterator[Step]:
-    """Yield the steps of a pass with only a share ``overlap`` of its collectives' bytes overlapped.
+    """Yield ``steps`` with only a share ``overlap`` (0 to 1) of collectives' bytes overlapped.
 
     It applies to collectives that the pass waits for later, for each kind and axis: the first bytes
     overlap, and the last are moved when the pass waits for them, while nothing else runs.
@@ -126,7 +126,7 @@ def split_overlapped(steps: Iterable[Step], overlap: float) -> Iterator[Step]:
 
 
 def _find_awaited(steps: Sequence[Step]) -> dict[int, CollectiveStep]:
-    """Return the collectives that a later wait ends and that none follows, by their place."""
+    """Return, by index, the collectives that a later wait ends and no collective follows."""
     followed = {step.follows for step in steps if isinstance(step, CollectiveStep)}
     labels, found = set[str](), dict[int, CollectiveStep]()
     for place in reversed(range(len(steps))):
@@ -145,7 +145,7 @@ _Before = (
 
 @dataclass(frozen=True)
 class _Template:
-    """Items as operators, with places relative to the first."""
+    """Operators compiled from items, with indices relative to the first operator."""
 
     operators: tuple[Operator, ...]
     outside: tuple[tuple[int, tuple[_Before, ...]], ...]
@@ -184,10 +184,10 @@ class _Template:
 
 
 class RankGraph:
-    """Builder of one rank's operators in program order; equal items become stamps.
+    """Builder of one rank's graph in program order; equal lists of items become stamps.
 
-    Items are recognised by their identity. Work of a micro-batch has its ``number``, which replaces
-    ``{}`` in names; the tags of consecutive micro-batches differ by ``tags``.
+    Lists of items are compared by identity. The work of a micro-batch has its ``number``, which
+    replaces ``{}`` in names; the tags of consecutive micro-batches differ by ``tags``.
     """
 
     def __init__(self, tags: int = 0) -> None:
@@ -202,7 +202,7 @@ class RankGraph:
         self._messages: dict[tuple[str, Work], tuple[Operator, ...]] = {}
 
     def repeat(self, part: Callable[[int], None], times: int, step: int) -> None:
-        """Run ``part`` for 0 to ``times`` - 1; numbers grow by ``step``.
+        """Call ``part`` with 0 to ``times`` - 1 to add operators; micro-batches grow by ``step``.
 
         Once a repetition depends on operators at the same distance as the one before, all later
         ones do, too: it becomes a section that covers all remaining repetitions.
@@ -223,7 +223,10 @@ class RankGraph:
                 return
 
     def _skip_repeats(self, every: int, times: int, known: dict[str, int]) -> None:
-        """Move places on by ``times`` repeats; ``known`` counts earlier operators by label."""
+        """Account for ``times`` further repetitions of ``every`` operators without adding them.
+
+        ``known`` is the number of earlier operators of each label.
+        """
         self._n += times * every
         self._last = _shift(self._last, times * every)
         for label, nodes in self._pending.items():
@@ -235,7 +238,7 @@ class RankGraph:
                 nodes += _shift(new, time * every)
 
     def run(self, prefix: str, items: Sequence[Item], number: int = 0) -> None:
-        """Run ``items`` after all earlier operators."""
+        """Add the operators of ``items`` after all earlier operators, with ``prefix`` to names."""
         if id(items) not in self._templates:
             self._templates[id(items)] = items, _Template.from_items(items)
         template = self._templates[id(items)][1]
@@ -260,7 +263,10 @@ class RankGraph:
         outside: Iterable[tuple[int, tuple[int, ...]]],
         number: int,
     ) -> int:
-        """Add operators and return the place of the first."""
+        """Add a copy of ``operators`` and return the index of its first operator.
+
+        ``outside`` lists dependencies on earlier operators.
+        """
         start = self._n
         if operators:
             waiting = tuple((place, after) for place, after in outside if after)
@@ -273,7 +279,10 @@ class RankGraph:
         return self._stamp(name, operators, [(0, tuple(sorted(set(self._last))))], number)
 
     def run_concurrently(self, *parts: Callable[[], None]) -> None:
-        """Run parts concurrently after all earlier operators; the next one waits for all."""
+        """Add the operators of several ``parts``, each after all earlier operators.
+
+        Later operators wait for all parts.
+        """
         start: tuple[int, ...] = self._last
         ends: list[int] = []
         for part in parts:
@@ -283,17 +292,17 @@ class RankGraph:
         self._last = tuple(dict.fromkeys(ends))
 
     def send(self, name: str, message: Send, number: int = 0, *, wait: bool = False) -> None:
-        """Send a message while the next operators run, or ``wait`` until it is sent."""
+        """Add a send; the next operators overlap it, or with ``wait`` wait for it."""
         node = self._add(name, message, number)
         if wait:
             self._last = (node,)
 
     def receive(self, name: str, message: Receive, number: int = 0) -> None:
-        """Wait for a message."""
+        """Add the receiving of a message; the next operators wait for it."""
         self._last = (*self._last, self._add(name, message, number))
 
     def build(self) -> StampedGraph:
-        """Return the graph."""
+        """Return the graph of all added operators."""
         return StampedGraph([*self._sections, Section(tuple(self._stamps))])
 
 

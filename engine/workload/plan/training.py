@@ -1,4 +1,4 @@
-"""A training iteration: one graph for each pipeline stage, for any number of ranks."""
+"""A training iteration as a workload: one graph for each pipeline stage, of any number of ranks."""
 
 import itertools
 import math
@@ -83,9 +83,9 @@ def training(
 
 
 def training_amount(model: Model, plan: ParallelPlan) -> Amount:
-    """Return the work of an iteration of :func:`training`.
+    """Return the samples, tokens and FLOPs of an iteration of :func:`training`.
 
-    A checkpoint of it contains the weights and the optimizer's state once.
+    The bytes of a checkpoint count the weights and the optimizer's state once.
     """
     return model.amount(plan.batch, kept=plan.value + state_bytes(plan), narrow=plan.narrow)
 
@@ -98,7 +98,7 @@ def training_footprint(model: Model, plan: ParallelPlan, mesh: DeviceMesh) -> Fo
 
 
 def passes(block: LayerBlock, plan: ParallelPlan, *, sums: bool) -> tuple[list[Item], list[Item]]:
-    """Return the items of a block's forward and backward pass, without exchanges among replicas.
+    """Return the operators of a block's forward and backward pass, without gradient exchange.
 
     With ``sums`` the backward pass adds its gradients to the sum of earlier micro-batches.
     """
@@ -111,7 +111,7 @@ def passes(block: LayerBlock, plan: ParallelPlan, *, sums: bool) -> tuple[list[I
 
 
 def add_plan_groups(plan: ParallelPlan, mesh: DeviceMesh) -> DeviceMesh:
-    """Return the mesh with the groups that the plan needs."""
+    """Return ``mesh`` with the further process groups that ``plan`` uses (sharding, experts)."""
     mesh = mesh.group_replicas(plan.shard_ranks)
     mesh = mesh.with_whole_experts() if plan.whole_experts else mesh
     return mesh.with_expert_nodes() if plan.experts_by_node else mesh
@@ -145,7 +145,7 @@ def _fullest(stages: list[_Ordered], plan: ParallelPlan, mesh: DeviceMesh) -> Fo
 
 
 class _StageProgram:
-    """The operators of one stage."""
+    """Builder of a pipeline stage's graph: passes, messages, exchanges, the optimizer's step."""
 
     def __init__(
         self, stage: Stage, plan: ParallelPlan, mesh: DeviceMesh, order: Sequence[Action]
@@ -177,18 +177,18 @@ class _StageProgram:
         self._hops: dict[int, tuple[int, ...]] = {}
 
     def forward_items(self, chunk: int) -> list[Item]:
-        """Return the items of a chunk's forward pass, except for its first micro-batch."""
+        """Return the operators of a chunk's forward pass for all micro-batches but the first."""
         return self._forward[False][chunk]
 
     def backward_items(self, chunk: int) -> list[Item]:
-        """Return the items of a chunk's backward pass, except for its last micro-batch."""
+        """Return the operators of a chunk's backward pass for all micro-batches but the last."""
         return self._backward[Part.WHOLE][False][chunk]
 
     def _compiled(self, steps: Iterable[Step], apart: str = "") -> list[Item]:
         return compile_steps(split_overlapped(steps, self._plan.overlap), apart)
 
     def build(self) -> Graph:
-        """Return the graph of the stage."""
+        """Return the graph of one iteration of the stage."""
         final = {a.chunk: a for a in self._order if a.backward}  # the last one of each chunk
         begin = {a.chunk: a for a in reversed(self._order) if not a.backward}
         edges = {*map(id, (*final.values(), *begin.values()))}
@@ -224,7 +224,10 @@ class _StageProgram:
         return self._graph.build()
 
     def _run(self, action: Action, *, edge: bool) -> None:
-        """Add a pass; ``edge``: the first forward or last backward pass of its chunk."""
+        """Add the operators of one action, with its messages.
+
+        ``edge``: it is the first forward or the last backward pass of its chunk.
+        """
         late = action.part is Part.WEIGHTS
         if not late:
             self._receive(action)
@@ -241,7 +244,7 @@ class _StageProgram:
     # --- between stages -------------------------------------------------------------------------
 
     def _hop(self, target: int) -> tuple[int, ...]:
-        """Return the offset to the partner in another stage."""
+        """Return the coordinate offset to this rank's peer in stage ``target``."""
         if target not in self._hops:
             self._hops[target] = self._mesh.hop(self._stage.number, target)
         return self._hops[target]
@@ -271,18 +274,18 @@ class _StageProgram:
         self._graph.send(f"send {_named(action)}", message, action.micro_batch, wait=wait)
 
     def _tag(self, boundary: int, action: Action) -> int:
-        """Return the tag of messages over one boundary between chunks in one direction."""
+        """Return the tag of messages that cross a boundary between chunks in one direction."""
         return boundary * len(_DIRECTIONS) + (_BACKWARD if action.backward else _FORWARD)
 
     def _tie(self) -> None:
-        """Sum up the gradients of the embedding that the first and the last stage both hold."""
+        """Add the exchange of the embedding's gradients, which first and last stage both hold."""
         n, here = self._stage.n_stages, self._stage.number
         if not self._stage.tied or here not in (0, n - 1):
             return
         self._swap("embedding gradient", self._stage.tied)
 
     def _share(self) -> None:
-        """Exchange gradients, or shards of them, with the stage that has the same layers."""
+        """Add the exchange of gradients with the stage that holds the same layers (DualPipe)."""
         if self._stage.both_ways:
             dense, experts = (
                 self._stage.parameters,
@@ -293,7 +296,7 @@ class _StageProgram:
             self._swap("gradients", dense + experts)
 
     def _swap(self, what: str, values: float) -> None:
-        """Exchange ``values`` gradients with the stage at the other end."""
+        """Add the exchange of ``values`` gradients with the stage at the pipeline's other end."""
         n_bytes, offset = values * self._plan.gradient_value, self._hop(self._stage.mirror)
         message = Send(n_bytes, offset, _MIRROR, stream="pipeline forward")
         self._graph.send(f"send {what}", message)
@@ -340,7 +343,7 @@ class _StageProgram:
             yield from buckets.rest()
 
     def _late_steps(self, chunk: int, *, last: bool) -> Iterator[Step]:
-        """Yield the deferred gradients of weights, and their exchange."""
+        """Yield a chunk's deferred gradients of weights, and their exchange in the last pass."""
         buckets = _Buckets(self.limit(chunk), self)
         for block in self._stage.chunks[chunk][::-1]:
             for step in block.backward:
@@ -353,7 +356,7 @@ class _StageProgram:
             yield from buckets.rest()
 
     def _sum_up(self, block: LayerBlock) -> Iterator[Step]:
-        """Add a micro-batch's gradients to the sum of earlier ones, unless products do so."""
+        """Yield the kernel that adds a micro-batch's gradients to a sum, unless products do so."""
         parameters = block.parameters + block.reached_parameters(1)
         if self._fuses:
             parameters -= sum(map(_weight_gradients, block.backward))
@@ -362,7 +365,7 @@ class _StageProgram:
 
     @property
     def _sums(self) -> bool:
-        """True if gradients of micro-batches are summed up locally: replicas do not divide them."""
+        """True if a rank sums up the gradients of its micro-batches: ZeRO does not divide them."""
         return self._n_micro_batches > 1 and self._plan.zero < 2
 
     @property
@@ -370,7 +373,7 @@ class _StageProgram:
         return self._sums and self._plan.fused_sums and not self._plan.weight_streaming
 
     def _summing(self, step: Step) -> Iterator[Step]:
-        """Yield a product of weight gradients that also adds to their sum, if sums are fused.
+        """Yield ``step``; if sums are fused, a weight-gradient product also adds to the sum.
 
         A large product hides the additional traffic. Products of experts one after another are too
         small for that: each ends with the reads and writes of its last tiles (SimuMax measured 0.81
@@ -389,7 +392,7 @@ class _StageProgram:
             yield step._replace(n_bytes=step.n_bytes + more)
 
     def limit(self, chunk: int) -> float:
-        """Return the parameters of a bucket; 0 for a block at once."""
+        """Return the number of parameters in a chunk's gradient bucket; 0: each block at once."""
         plan = self._plan
         if plan.bucket is not None:
             return plan.bucket / plan.gradient_value
@@ -401,7 +404,7 @@ class _StageProgram:
         )
 
     def _gathered(self, chunk: int) -> dict[int, tuple[float, float]]:
-        """Return the parameters and expert parameters of each gather, by the first block in it."""
+        """Return a chunk's weight gathers: dense and expert parameters, by each first block."""
         limit, found, first = self.limit(chunk), dict[int, tuple[float, float]](), 0
         for i, block in enumerate(self._stage.chunks[chunk]):
             dense, experts = found.get(first, (0.0, 0.0))
@@ -411,9 +414,10 @@ class _StageProgram:
         return found
 
     def _gather_ahead(self) -> Iterator[Step]:
-        """Gather divided weights during the first forward passes, which wait for them by bucket.
+        """Yield the gathers of divided weights, which overlap the first forward passes.
 
-        The share that does not overlap is gathered first, at once.
+        The passes wait for them by bucket. The share that does not overlap is gathered first, at
+        once.
         """
         overlap, chunks = self._plan.overlap, range(len(self._stage.chunks))
         parts = {
@@ -430,7 +434,7 @@ class _StageProgram:
     def _gather_values(
         self, dense: float, experts: float, share: float = 1.0, label: str = ""
     ) -> Iterator[Step]:
-        """Gather a ``share`` of the given numbers of divided parameters."""
+        """Yield the all-gathers of a ``share`` (0 to 1) of ``dense`` and ``experts`` parameters."""
         for parameters, axis, n in self._shares(dense, experts):
             n_bytes = parameters * self._plan.gathered / n * share
             yield CollectiveStep(Kind.ALL_GATHER, n_bytes, axis, label)
@@ -445,7 +449,7 @@ class _StageProgram:
         yield from buckets.rest()
 
     def _arrive(self, blocks: tuple[LayerBlock, ...], i: int, *, backward: bool) -> Iterator[Step]:
-        """Wait for the loads and gathers of a block, and start the next block's."""
+        """Yield the fetch of the next block, and the wait for block ``i``'s weights."""
         if self._plan.weight_streaming:
             yield from self._stream(blocks[i].parameters * self._plan.value, store=False)
         if not (self._gathers or self._plan.offload):
@@ -457,7 +461,7 @@ class _StageProgram:
         yield WaitStep(f"block {i}")
 
     def _fetch(self, block: LayerBlock, i: int, *, backward: bool) -> Iterator[Step]:
-        """Load and gather a block's weights; in a backward pass, load activations."""
+        """Yield the loads and gathers of a block's weights; backward, also of its activations."""
         ready = f"block {i}"
         for parameters, axis, n in (
             (block.parameters, self._axis, self._n_shards),
@@ -478,7 +482,7 @@ class _StageProgram:
             yield AccessStep(block.activations, ready)
 
     def _stream(self, n_bytes: float, *, store: bool) -> Iterator[Step]:
-        """Load weights or store gradients, and wait; all replicas share them."""
+        """Yield a load of weights or a store of gradients by all replicas, and the wait for it."""
         axis = self._axis if self._n_shards > 1 else ""
         if n_bytes:
             yield AccessStep(n_bytes, "streamed", store=store, axis=axis, shared=bool(axis))
@@ -488,14 +492,14 @@ class _StageProgram:
         return what in self._plan.offload
 
     def _shares(self, dense: float, experts: float) -> Iterator[tuple[float, str, int]]:
-        """Yield parameters, the axis that holds copies of them, and the number of copies."""
+        """Yield parameters with several copies, the axis that holds the copies, and its degree."""
         if dense and self._n_shards > 1:
             yield dense, self._axis, self._n_shards
         if experts and self._n_expert_replicas > 1:
             yield experts, EXPERT_REPLICAS, self._n_expert_replicas
 
     def gradients(self, block: LayerBlock) -> tuple["_Gradients", "_Gradients"]:
-        """Return the gradients of a block that are exchanged at once, without and of experts."""
+        """Return a block's gradients to exchange at once: dense parameters, then experts."""
         together = self._n_micro_batches if self._plan.zero < 2 else 1
         return (
             _Gradients(block.parameters, block.parameters),
@@ -508,10 +512,10 @@ class _StageProgram:
     def reduce(
         self, dense: "_Gradients", experts: "_Gradients", waited: float = 0.0
     ) -> Iterator[Step]:
-        """Yield the steps that sum up the gradients of all replicas.
+        """Yield the collectives that sum up gradients over all replicas.
 
         They overlap the backward pass if the plan says so. With ``waited`` they block, and move
-        that multiple of all gradients.
+        ``waited`` times the bytes of all gradients.
         """
         label = _GRADIENTS if self._plan.overlap_gradients and not waited else ""
         value = self._plan.gradient_value * (waited or (self._plan.overlap if label else 1.0))
@@ -536,7 +540,7 @@ class _StageProgram:
                 yield CollectiveStep(Kind.ALL_GATHER, share, axis, label, follows)
 
     def _reduce_rest(self) -> Iterator[Step]:
-        """Exchange the gradients that do not overlap, at once after the last backward pass.
+        """Yield the exchange of the gradients that do not overlap, after the last backward pass.
 
         So no stage waits for it in the middle of a pipeline.
         """
@@ -551,11 +555,11 @@ class _StageProgram:
 
     @property
     def _updated(self) -> float:
-        """Number of expert values that have gradients at the end of an iteration."""
+        """Number of expert parameters that have gradients at the end of an iteration."""
         return self._stage.reached_parameters(self._n_micro_batches * self._n_expert_replicas)
 
     def _finish(self) -> Iterator[Step]:
-        """Yield the exchanges that are left, the optimizer's step, and the gathers after it."""
+        """Yield the last steps of an iteration: late exchanges, the optimizer, weight gathers."""
         if self._plan.weight_streaming:
             return
         yield WaitStep(_GRADIENTS)
@@ -575,7 +579,10 @@ class _StageProgram:
             yield from self._gather_values(dense, experts)
 
     def _update(self, own: float) -> Iterator[Step]:
-        """Yield the optimizer's step; offloaded state moves in pieces, loaded one ahead."""
+        """Yield the optimizer's step on ``own`` parameters.
+
+        Offloaded state is loaded and stored in pieces; each piece is loaded one piece ahead.
+        """
         if not self._keeps_away(Offload.OPTIMIZER):
             yield elementwise("optimizer", own * optimizer_bytes(self._plan))
             return
@@ -593,7 +600,7 @@ class _StageProgram:
         yield WaitStep("updated")
 
     def _stored(self) -> float:
-        """Return the bytes of gradients that are reduced during stores to remote memory."""
+        """Return the bytes of gradients that remote memory reduces while they are stored."""
         if not self._plan.reduces_on_store:
             return 0.0
         shares = self._shares(self._stage.parameters, self._updated)
@@ -601,25 +608,28 @@ class _StageProgram:
 
 
 def _weights(chunk: int, first: int) -> str:
-    """Return the label of the weights that a chunk needs before its block ``first``."""
+    """Return the label of the gather that block ``first`` of a chunk waits for."""
     return f"weights {chunk}.{first}"
 
 
 def _weight_gradients(step: Step) -> float:
-    """Return the number of weight gradients of a product: it alone has a transposed factor."""
+    """Return the number of weight gradients that a step computes; 0 for all other steps.
+
+    Only products for weight gradients have a transposed factor.
+    """
     product = step.matmul if isinstance(step, Kernel) else None
     return product.products * product.m * product.n if product and product.transposed else 0.0
 
 
 def _named(action: Action) -> str:
-    """Return the name of a message between stages, without its micro-batch."""
+    """Return the name of a message for ``action``, with ``{}`` for its micro-batch."""
     return f"{'gradient' if action.backward else 'activation'} {{}}.{action.chunk}"
 
 
 class _Gradients(NamedTuple):
-    """Numbers of gradient values: a rank's own, and those with a sum over all copies.
+    """Numbers of gradient values: ``own`` of one rank, and ``summed`` over all its copies.
 
-    The second is larger if copies of tables reach different rows.
+    ``summed`` is larger if copies of embedding tables have gradients of different rows.
     """
 
     own: float = 0.0
@@ -630,7 +640,7 @@ class _Gradients(NamedTuple):
 
 
 class _Buckets:
-    """Gradients that wait for a full bucket, separately for experts."""
+    """Gradients that wait until their bucket is full; experts have separate buckets."""
 
     def __init__(self, limit: float, program: _StageProgram) -> None:
         self._limit = limit  # parameters; 0: a block's at once
@@ -638,7 +648,7 @@ class _Buckets:
         self._waiting = [_Gradients(), _Gradients()]
 
     def add(self, block: LayerBlock) -> Iterator[Step]:
-        """Fill buckets with a block's gradients; large gradients fill several."""
+        """Add a block's gradients, and yield the exchange of each bucket that they fill."""
         if not self._limit:
             for kind, more in enumerate(self._program.gradients(block)):
                 yield from self._reduce(kind, more)
@@ -653,7 +663,7 @@ class _Buckets:
             self._waiting[kind] = waiting
 
     def rest(self) -> Iterator[Step]:
-        """Exchange the rest."""
+        """Yield the exchange of the gradients left in buckets that are not full."""
         for kind, left in enumerate(self._waiting):
             yield from self._reduce(kind, left)
         self._waiting = [_Gradients(), _Gradients()]
@@ -664,7 +674,7 @@ class _Buckets:
 
 
 def sum_bytes(plan: ParallelPlan) -> float:
-    """Return the memory traffic, for each parameter, of adding a gradient to a sum in a kernel.
+    """Return the bytes of memory traffic a parameter when a kernel adds a gradient to a sum.
 
     The gradient is read, and the sum is read and written.
     """
@@ -672,7 +682,7 @@ def sum_bytes(plan: ParallelPlan) -> float:
 
 
 def optimizer_bytes(plan: ParallelPlan) -> float:
-    """Return the memory traffic of an update for each parameter.
+    """Return the bytes of memory traffic a parameter of the optimizer's step.
 
     The gradient is read, the state is read and written, and the weight is written (and read, if it
     is its own master copy).

@@ -1,1 +1,1 @@
-"""NCCL: its choice of algorithm and protocol, and the resulting time."""
+"""NVIDIA's NCCL: its choice of algorithm and protocol, and the resulting time of a collective."""

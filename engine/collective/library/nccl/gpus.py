@@ -1,4 +1,4 @@
-"""NCCL on each kind of GPU: algorithms, protocols, limits, and a few constants of each link."""
+"""Properties of each kind of GPU for NCCL: allowed algorithms and protocols, links, costs."""
 
 import math
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from dimsweep.engine.kinds import CollectiveKind
 
 
 class Algorithm(StrEnum):
-    """NCCL's algorithm: the pattern of senders and receivers."""
+    """An algorithm of NCCL (ring, tree, ...): the pattern of senders and receivers."""
 
     RING = "ring"
     TREE = "tree"  # double binary trees between nodes, a chain inside
@@ -23,7 +23,7 @@ class Algorithm(StrEnum):
 
 
 class Protocol(StrEnum):
-    """NCCL's protocol: the way that a message is handed over."""
+    """A protocol of NCCL (LL, LL128, Simple): the way that a message is handed over."""
 
     LL = "LL"  # a flag beside every 4 bytes: half of the bandwidth, least latency
     LL128 = "LL128"  # a flag of 8 bytes in every 128
@@ -31,7 +31,7 @@ class Protocol(StrEnum):
 
 
 class Choice(NamedTuple):
-    """An algorithm and a protocol of NCCL."""
+    """An algorithm and a protocol of NCCL, which together run a collective."""
 
     algorithm: Algorithm
     protocol: Protocol
@@ -69,7 +69,7 @@ class Limits:
         _parsed(self.protocols, _PROTOCOLS, "collective.nccl_proto")
 
     def allow(self, kind: CollectiveKind, choice: Choice, nodes: int) -> bool:
-        """Return whether NCCL may run a collective on ``nodes`` nodes by ``choice``."""
+        """Return whether NCCL may run a ``kind`` of collective on ``nodes`` nodes by ``choice``."""
         if choice.algorithm is Algorithm.NVLS:
             name = _NVLS if nodes == 1 else _NVLS_TREE
             if not self.uses_switch:
@@ -81,7 +81,7 @@ class Limits:
         return name in allowed and choice.protocol.lower() in protocols
 
     def refused(self, kind: CollectiveKind, nodes: int) -> DimsweepError:
-        """Return the error of a collective that no allowed choice can run."""
+        """Return the error for a collective that no allowed choice can run."""
         where = "nccl_algo" if self.algorithms else "nccl_proto"
         function = kind.name.replace("_", "").lower()
         return DimsweepError(
@@ -97,7 +97,7 @@ class Limits:
 def _parsed(
     text: str, known: tuple[str, ...], where: str
 ) -> Mapping[CollectiveKind, frozenset[str]]:
-    """Return the allowed words of each collective."""
+    """Return the words (algorithms or protocols) that ``text`` allows for each collective."""
     found = dict.fromkeys(CollectiveKind, frozenset(known))
     for part in filter(None, text.replace(" ", "").lower().split(";")):
         function, colon, words = part.rpartition(":")
@@ -143,14 +143,14 @@ DIRECT = Choice(Algorithm.DIRECT, Protocol.SIMPLE)
 
 
 class Hardware(StrEnum):
-    """The links among the GPUs of a node."""
+    """The kind of links among the GPUs of a node: NVLink or PCIe."""
 
     NVLINK = "nvlink"
     PCI = "pci"
 
 
 class Cost(NamedTuple):
-    """The cost of a choice inside a node.
+    """Latency and bandwidth of an algorithm and protocol inside a node.
 
     Sends over NVLink have no hops: they do not wait for one another.
     """
@@ -198,7 +198,7 @@ class Gpu:
     rails: RailShares | None = None  # of the user's network, which NCCL's choice does not know
 
     def crowded(self, ranks: int, algorithm: Algorithm) -> float:
-        """Return an ``algorithm``'s share of the bandwidth among ``ranks`` GPUs of a node."""
+        """Return the fraction of bandwidth that ``algorithm`` gets among ``ranks`` of a node."""
         spanned = [n for n in self.crowding if n <= ranks]
         ring, sends = self.crowding[max(spanned)] if spanned else (1.0, 1.0)
         return sends if algorithm is Algorithm.DIRECT else ring
@@ -296,7 +296,7 @@ GPUS: dict[str, Gpu] = {
 
 
 def gpu_called(name: str) -> Gpu:
-    """Return the kind of GPU; raises :class:`DimsweepError` for an unknown one."""
+    """Return the kind of GPU called ``name``; raises :class:`DimsweepError` for an unknown name."""
     if name not in GPUS:
         raise DimsweepError(
             f"NCCL's behaviour on the GPU {name!r} is unknown",

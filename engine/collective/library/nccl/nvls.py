@@ -23,14 +23,14 @@ _MANY_NODES, _LARGEST_OF_MANY = 4, 64
 
 
 def heads(request: Request) -> int:
-    """Return the number of GPUs of a node that pull from its switch."""
+    """Return the number of heads: GPUs of a node that pull from its NVLink switch."""
     return min(_HEADS, request.ranks_a_node)
 
 
 def believed(gpu: Gpu, request: Request) -> float:
-    """Return the GB/s of an all-reduce that NCCL expects inside a node of its usual links.
+    """Return the GB/s that NCCL expects of an NVLS all-reduce in a node of usual link speed.
 
-    Trees between nodes may leave less of it.
+    Trees between nodes may reduce it.
     """
     n, one = request.ranks, request.nodes == 1
     speed = _speed(gpu, request)
@@ -40,9 +40,9 @@ def believed(gpu: Gpu, request: Request) -> float:
 
 
 def waiting(gpu: Gpu, request: Request) -> float:
-    """Return the time before the first byte leaves, as a multiple of the time of all bytes.
+    """Return the time before the first byte leaves, over the time of all bytes.
 
-    A loop passes a stage at the rate that the switch has for it alone.
+    A loop passes a stage at the rate that the switch has for one loop.
     """
     alone = heads(request) * min(_pulled(gpu, request), _raised(gpu, _speed(gpu, request))) / 2
     one = request.nodes == 1
@@ -68,18 +68,18 @@ def _loop(gpu: Gpu, request: Request) -> float:
 
 
 def _speed(gpu: Gpu, request: Request) -> float:
-    """Return a channel's GB/s; a head is pulled from at twice the others' speed."""
+    """Return a channel's GB/s; the switch pulls from a head at twice the speed of other GPUs."""
     most = gpu.total / (heads(request) + 1)
     return max((speed for speed in gpu.speeds if speed <= most), default=gpu.speeds[-1])
 
 
 def _pulled(gpu: Gpu, request: Request) -> float:
-    """Return a channel's GB/s in both directions, comparable to a ring's bandwidth."""
+    """Return a channel's GB/s, both directions added up, comparable to a ring's bandwidth."""
     n = heads(request)
     return 2 * _speed(gpu, request) * gpu.nvls * (n - 1) / n
 
 
 def _raised(gpu: Gpu, speed: float) -> float:
-    """Return the speed that NCCL assumes for the way back; it searches for twice as much."""
+    """Return the GB/s that NCCL assumes for the way back; it searches for twice ``speed``."""
     above = [each for each in reversed(gpu.speeds) if each >= speed]
     return next((each for each in above if each >= 2 * speed), above[-1])

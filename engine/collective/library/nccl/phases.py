@@ -1,4 +1,4 @@
-"""NCCL's phases: steps, the latency of protocols, and their share of the bandwidth.
+"""NCCL's collectives as phases: steps, the latency of protocols, and their bandwidth.
 
 Inside a node the times follow from :class:`engine.collective.library.nccl.gpus.Cost`; between
 nodes a step takes the time of NCCL's tuning, and the bandwidth is the NPU's own rail.
@@ -44,18 +44,18 @@ _RING = {Protocol.LL: LL, Protocol.LL128: LL128, Protocol.SIMPLE: SIMPLE}
 
 
 def message_shares(gpu: Gpu) -> tuple[float, float]:
-    """Return a message's share of the bandwidth inside a node and between nodes."""
+    """Return the fraction of the bandwidth that a message gets inside a node, and between nodes."""
     return gpu.costs[DIRECT].bandwidth / gpu.link, _NETWORK[DIRECT.protocol]
 
 
 def answer(
     gpu: Gpu, request: Request, model: CollectiveModel, choice: Choice | None = None
 ) -> Answer:
-    """Return the phases in which NCCL runs the collective.
+    """Return the phases in which NCCL runs the collective of ``request``.
 
     ``choice`` defaults to NCCL's own at the request's bandwidths. A collective that crosses
-    dimensions or nodes is cut into at most the model's chunks, so that a message need not wait for
-    all of it.
+    dimensions or nodes is cut into at most ``model.chunks`` chunks, so that a message need not wait
+    for all of it.
     """
     n_dims, choice = len(request.settings), choice or choose(gpu, request)
     is_cut = n_dims > 1 or request.nodes > 1
@@ -67,14 +67,14 @@ def answer(
 
 @dataclass(frozen=True)
 class _Run:
-    """A collective as NCCL runs it."""
+    """Builder of the phases of a collective that NCCL runs by a given choice."""
 
     gpu: Gpu
     request: Request
     choice: Choice
 
     def dimension(self, i: int) -> Phases:
-        """Return the phases in the group's i-th dimension; the last one bears costs paid once."""
+        """Return the phases in the group's i-th dimension; the last has the costs paid once."""
         kind, last = self.request.kind, i == len(self.request.settings) - 1
         if kind is CollectiveKind.ALL_TO_ALL:
             return Phases(self._phase(kind, i, once=last))
@@ -149,7 +149,7 @@ class _Run:
         return self._step(steps, setting.use.hops, held * n_bytes, hop)
 
     def _step(self, count: int, hops: int, n_bytes: float, each: float) -> Step:
-        """Return ``count`` steps that send ``n_bytes`` per held byte in all, and last ``each`` us.
+        """Return ``count`` steps that send ``n_bytes`` (per held byte) in all, each ``each`` us.
 
         A stream of chunks pays ``each`` once, as a port serves the next chunk meanwhile: while a
         protocol waits for one piece, others are in flight.
@@ -158,7 +158,7 @@ class _Run:
 
     @property
     def _cost(self) -> Cost:
-        """Cost inside a node; a tree is a chain there, and PAT has Simple's base."""
+        """Cost of the choice inside a node; a tree is a chain there, and PAT has Simple's base."""
         own = self.gpu.costs.get(self.choice)
         return own or self.gpu.costs[_RING[self.choice.protocol]]
 
@@ -185,5 +185,5 @@ class _Run:
 
 
 def _passes(kind: CollectiveKind) -> int:
-    """Return the number of times that all shards circulate."""
+    """Return how many times each shard passes all members: 2 for all-reduces, else 1."""
     return 2 if kind is CollectiveKind.ALL_REDUCE else 1

@@ -67,18 +67,21 @@ def choose(gpu: Gpu, request: Request) -> Choice:
 
 
 def choices(gpu: Gpu, request: Request) -> tuple[Choice, ...]:
-    """Return the O choices that NCCL may make at any bandwidths."""
+    """Return the O choices (algorithm and protocol) that NCCL may make for ``request``."""
     return tuple(choice for choice, _ in _predicted(gpu, request, np.array([request.bandwidth])))
 
 
 def predictions(gpu: Gpu, request: Request, bandwidth: Floats) -> Floats:
-    """Return NCCL's predictions (O, P) in us of its :func:`choices` at bandwidths (P, D)."""
+    """Return NCCL's predicted time (us) of each of its O :func:`choices`, shape (O, P).
+
+    ``bandwidth`` (P, D) is in bytes/s, in the request's dimensions.
+    """
     with np.errstate(divide="ignore", over="ignore"):  # without bandwidth it takes for ever
         return np.array([us for _, us in _predicted(gpu, request, bandwidth)])
 
 
 def network_hop(choice: Choice, request: Request) -> float:
-    """Return the microseconds of a step between nodes."""
+    """Return the microseconds of one step between nodes."""
     if choice.algorithm is Algorithm.NVLS:
         return _NVLS_TREE_HOP
     if choice.algorithm is Algorithm.PAT:
@@ -90,12 +93,12 @@ def network_hop(choice: Choice, request: Request) -> float:
 
 
 def pat_overhead(ranks: int) -> float:
-    """Return the microseconds of a PAT collective that grow with its ranks."""
+    """Return the part of a PAT collective's microseconds that is proportional to its ranks."""
     return _PAT_RANK * ranks
 
 
 def _predicted(gpu: Gpu, request: Request, bandwidth: Floats) -> Iterator[tuple[Choice, Floats]]:
-    """Yield each choice within the limits and NCCL's prediction of its time, in us (P,).
+    """Yield each allowed choice and NCCL's prediction of its time in us (P,).
 
     An all-to-all has sends and receives only. Raises :class:`DimsweepError` if no choice is left.
     """
@@ -114,7 +117,7 @@ def _predicted(gpu: Gpu, request: Request, bandwidth: Floats) -> Iterator[tuple[
 
 
 def _candidates(gpu: Gpu, request: Request, bandwidth: Floats) -> Iterator[tuple[Choice, Floats]]:
-    """Yield every choice for a collective with its prediction, regardless of the limits."""
+    """Yield every choice for a collective, allowed or not, and its predicted time in us (P,)."""
     bus = _bus(gpu, request, bandwidth)
     protocols = [LL, SIMPLE] if gpu.hardware is Hardware.PCI else [LL, LL128, SIMPLE]
     for choice in protocols:
@@ -135,7 +138,7 @@ def _candidates(gpu: Gpu, request: Request, bandwidth: Floats) -> Iterator[tuple
 
 
 def _bus(gpu: Gpu, request: Request, bandwidth: Floats, rails: int = 1) -> Floats:
-    """Return the GB/s of NCCL's rings (P,); each rank's rail between nodes counts as ``rails``."""
+    """Return the GB/s of NCCL's rings (P,); a rank's network link counts ``rails`` times."""
     inside = bandwidth[:, : request.in_node] / 1e9 / gpu.link
     found = [gpu.bus * inside, rails * _rails(request, bandwidth) * request.ranks_a_node]
     return np.concatenate(found, axis=1).min(axis=1)
@@ -189,5 +192,5 @@ def _nvls(gpu: Gpu, request: Request, bandwidth: Floats) -> Floats:
 
 
 def _rails(request: Request, bandwidth: Floats) -> Floats:
-    """Return the GB/s of each GPU's rail in the dimensions between nodes (P, D)."""
+    """Return the GB/s of a GPU's network link (rail) in each dimension between nodes, (P, D)."""
     return CARD * bandwidth[:, request.in_node :] / 1e9
