@@ -1,1 +1,1 @@
-"""Event kernels: they execute a program."""
+"""Event kernels: the compiled simulators that execute a program, at several levels of detail."""

@@ -1,4 +1,4 @@
-"""Networks that carry whole messages: as flows that share links, or packet by packet."""
+"""Carriers: networks that move whole messages, as flows that share links or packet by packet."""
 
 from collections.abc import Callable, Collection, Mapping
 

@@ -38,14 +38,14 @@ from dimsweep.engine.network.routing import Router
 
 
 class Ways(NamedTuple):
-    """The links (by number) that a message may take, and those that its ACKs take back."""
+    """The alternative routes of a message, and the routes of its ACKs back, as link numbers."""
 
     out: tuple[tuple[int, ...], ...]
     back: tuple[tuple[int, ...], ...]
 
 
 class Kind(NamedTuple):
-    """The properties of a message other than its size.
+    """A class of messages with equal properties other than size: routes and priority.
 
     Messages of a lower ``precedence`` go first where a carrier has priorities.
     """
@@ -55,9 +55,10 @@ class Kind(NamedTuple):
 
 
 def ways_between(router: Router, source: int, target: int, way: int) -> Ways:
-    """Return one way between two NPUs and back, or all equally short ways.
+    """Return the route between two NPUs and back, or all shortest routes if messages are sprayed.
 
-    All ways back begin at one card of the target.  ``way`` is that of :meth:`Router.route`.
+    All routes back begin at one network card of the target.  ``way`` is that of
+    :meth:`Router.route`.
     """
     if way < 0 or not router.sprays:
         return Ways((router.route(source, target, way),), (router.route(target, source, way),))
@@ -67,7 +68,7 @@ def ways_between(router: Router, source: int, target: int, way: int) -> Ways:
 
 
 class Traffic(NamedTuple):
-    """Carried messages: their operators, starts and arrivals (ps).
+    """A record of the messages that a carrier moved: operator name, start and arrival (ps) of each.
 
     If packets carried them, ``packets`` has one flow per message and one port per link.
     """
@@ -79,12 +80,12 @@ class Traffic(NamedTuple):
 
     @property
     def completion_times(self) -> Longs:
-        """Duration of each message (ps)."""
+        """Time from start to arrival of each message (ps)."""
         return self.arrivals - self.starts
 
     @property
     def histories(self) -> dict[int, History]:
-        """Histories of the watched links, by link number."""
+        """Queue and traffic over time of the watched links, by link number; empty for flows."""
         if self.packets is None:
             return {}
         link = _links(self.packets)
@@ -92,7 +93,7 @@ class Traffic(NamedTuple):
 
     @property
     def roots(self) -> dict[int, Counter[int]]:
-        """Pauses of each paused link, counted by the link at the root of the tree of pauses."""
+        """Number of pauses of each paused link, by the link whose queue first caused them."""
         found: dict[int, Counter[int]] = {}
         if self.packets is not None:
             link = _links(self.packets)
@@ -106,10 +107,10 @@ def _links(packets: PacketRun) -> dict[tuple[int, int], int]:
 
 
 class Carrier(ABC):
-    """A running network whose messages are moved by ``kernel``; times are ps.
+    """Base class: a running network in which ``kernel`` moves messages; times are ps.
 
-    Rates, and what waits at a port, depend on all that starts at an instant, so the messages of an
-    instant are added to the kernel together.
+    The rates and queues depend on all messages that start at an instant.  Messages of an instant
+    are therefore collected, and added to the kernel together when time advances.
     """
 
     def __init__(self, kernel: FlowNetwork | PacketNetwork) -> None:
@@ -121,18 +122,18 @@ class Carrier(ABC):
 
     @abstractmethod
     def traffic(self, operators: Sequence[str]) -> Traffic:
-        """Return the start and arrival of each message; ``operators`` has its operator."""
+        """Return start and arrival of all messages; ``operators`` names the operator of each."""
 
     @abstractmethod
     def start(self, kinds: Longs, n_bytes: Floats, now: int) -> None:
-        """Start messages of numbered kinds."""
+        """Start messages at ``now``: their kinds (see :meth:`number_kinds`) and sizes in bytes."""
 
     @abstractmethod
     def _learn(self, kinds: Sequence[Kind]) -> None:
-        """Prepare new kinds of messages, numbered consecutively."""
+        """Prepare new kinds of messages, which get the next consecutive numbers."""
 
     def number_kinds(self, kinds: Sequence[Kind]) -> list[int]:
-        """Return a number for each kind of message."""
+        """Return the number of each kind of message; a new kind gets the next number."""
         new = list(dict.fromkeys(kind for kind in kinds if kind not in self._known))
         if new:
             self._learn(new)
@@ -140,16 +141,16 @@ class Carrier(ABC):
         return [self._known[kind] for kind in kinds]
 
     def send(self, kind: Kind, n_bytes: float, now: int) -> int:
-        """Start a message at ``now``, which is not in the past; return its number from 0."""
+        """Send a message at ``now``, which is not in the past; return its number (from 0)."""
         self._kinds.append(kind)
         self._sizes.append(n_bytes)
         self._now, self._n_sent = now, self._n_sent + 1
         return self._n_sent - 1
 
     def advance(self, until: int) -> Completed:
-        """Advance until some messages arrive or are about to leave, at most to ``until``.
+        """Advance until some messages arrive or are about to leave their sender, or to ``until``.
 
-        Return the time and the messages; there are none if nothing happens by then.  Raises
+        Return the time and the messages; none if nothing happens by then.  Raises
         :class:`DimsweepError` if messages in flight can never arrive.
         """
         if self._sizes:
@@ -164,7 +165,10 @@ PARTS = 1000  # of a byte, in which flows have sizes: messages may have broken n
 
 
 def plain_fabric(network: Network) -> Fabric:
-    """Return a fabric with a port per link, without latencies; sizes are in PARTS of a byte."""
+    """Return the network as a fabric for flows: a port per link, sizes in PARTS of a byte.
+
+    Links have no latency; :class:`FlowCarrier` adds it.
+    """
     nodes = _number_nodes(network)
     return Fabric(
         [
@@ -176,10 +180,10 @@ def plain_fabric(network: Network) -> Fabric:
 
 
 def fabric_of(network: Network, model: NetworkModel) -> Fabric:
-    """Return a fabric of hosts (NPUs) and switches with shared buffers.
+    """Return the network as a fabric for packets: hosts (NPUs), and switches with buffers.
 
     Raises :class:`DimsweepError` for a link that leads one way only, for a switch whose headroom
-    takes its buffer, and for buffers that are not the dimensions'.
+    takes its whole buffer, and for buffer sizes that do not match the dimensions.
     """
     nodes, packets = _number_nodes(network), model.packets
     for link in network.links:
@@ -201,14 +205,14 @@ def fabric_of(network: Network, model: NetworkModel) -> Fabric:
 
 
 def _number_nodes(network: Network) -> dict[int | str, int]:
-    """Return a number for each node: an NPU's rank, and then the switches."""
+    """Return a number for each node: an NPU's rank; switches are numbered after the NPUs."""
     switches = [node for node in network.graph if isinstance(node, str)]
     npus = {npu: npu for npu in range(network.n_npus)}
     return npus | {switch: network.n_npus + i for i, switch in enumerate(switches)}
 
 
 def nodes_of(fabric: Fabric, ways: Ways) -> tuple[Way, ...]:
-    """Return the nodes of each way, out and back."""
+    """Return the nodes along each route, out and back; ``ways`` has the links."""
     return tuple(
         (_nodes(fabric, out), _nodes(fabric, back))
         for out, back in zip(ways.out, ways.back, strict=True)
@@ -251,10 +255,10 @@ _KEY = "network.packets.buffer"
 def buffers_of(network: Network, packets: PacketModel) -> dict[str, int]:
     """Return the buffer of each switch (bytes), by its name.
 
-    A switch belongs to the dimension of its links (all links of a graph without dimensions are of
-    one), and its level there is the number of links from the nearest NPU: 1 of leaves, 2 of spines.
-    Raises :class:`DimsweepError` unless ``packets.buffer`` has one entry for all switches or one a
-    dimension, and that one for all levels or one a level.
+    A switch belongs to the dimension of its links (all links of a graph without dimensions count as
+    one).  Its level in the dimension is the number of links from the nearest NPU: 1 for leaves, 2
+    for spines.  Raises :class:`DimsweepError` unless ``packets.buffer`` has one entry for all
+    switches or one per dimension, and each entry has one value for all levels or one per level.
     """
     buffer = packets.buffer
     if not isinstance(buffer, tuple):
@@ -286,7 +290,7 @@ def _switches(nodes: Iterable[int | str]) -> list[str]:
 
 
 def _levels(network: Network) -> dict[int, dict[str, int]]:
-    """Return the level of each switch, by its dimension and its name."""
+    """Return, by dimension and switch name, the switch's level: links from the nearest NPU."""
     import networkx as nx  # here: few runs ask
 
     ends: dict[int, list[tuple[int | str, int | str]]] = {}
@@ -312,9 +316,9 @@ def _levels(network: Network) -> dict[int, dict[str, int]]:
 
 
 class FlowCarrier(Carrier):
-    """A carrier at max-min fair rates.
+    """A carrier that moves each message as a flow at its max-min fair rate.
 
-    A message arrives when its last byte is sent and its latency, averaged over its ways, has
+    A message arrives when its last byte is sent and then its latency, averaged over its routes, has
     passed.
     """
 
@@ -331,7 +335,7 @@ class FlowCarrier(Carrier):
         super().__init__(FlowNetwork(self._fabric))
 
     def start(self, kinds: Longs, n_bytes: Floats, now: int) -> None:
-        """Start messages of numbered kinds."""
+        """Start messages of numbered kinds as flows at ``now``."""
         ways, late = zip(*(self._ways[kind] for kind in kinds.tolist()), strict=True)
         sizes = (max(round(PARTS * size), 1) for size in n_bytes.tolist())
         flows = [
@@ -354,10 +358,11 @@ class FlowCarrier(Carrier):
 
 
 class PacketCarrier(Carrier):
-    """A carrier in packets, whose latencies pass on their way; it notes links in ``watch``.
+    """A carrier that moves messages as packets; it records the links in ``watch`` over time.
 
-    A message that is spread over several cards of its sender is one flow per card, with a share of
-    the bytes in proportion to the number of ways that begin there.
+    Packets experience the latency of each link.  A message that is spread over several network
+    cards of its sender is one flow per card, with a share of the bytes in proportion to the number
+    of routes that begin there.
     """
 
     kernel: PacketNetwork
@@ -372,13 +377,13 @@ class PacketCarrier(Carrier):
         super().__init__(PacketNetwork(self._fabric, settings, watch=watched, seed=model.seed))
 
     def traffic(self, operators: Sequence[str]) -> Traffic:
-        """Return the start and arrival of each message, and the packets' run."""
+        """Return start and arrival of all messages, and the results of the packet kernel."""
         run = self.kernel.account()
         starts, arrivals = self._parts.spans(run.starts, run.arrivals)
         return Traffic(tuple(operators), starts, arrivals, run)
 
     def start(self, kinds: Longs, n_bytes: Floats, now: int) -> None:
-        """Start messages of numbered kinds."""
+        """Start messages of numbered kinds as flows of packets at ``now``."""
         sizes = np.maximum(np.ceil(n_bytes), 1).astype(np.int64)
         own = kinds.tolist()
         n = np.array([len(self._upto[kind]) for kind in own], np.int64)
@@ -391,7 +396,7 @@ class PacketCarrier(Carrier):
         self.kernel.repeat(flows, np.maximum(ends - begins, 1), now)
 
     def advance(self, until: int) -> Completed:
-        """Advance until some messages arrive or are about to leave, at most to ``until``."""
+        """Advance until messages arrive or are about to leave their sender, or to ``until``."""
         while True:
             done = super().advance(until)
             whole = self._parts.merge_parts(done)
@@ -410,10 +415,11 @@ class PacketCarrier(Carrier):
             self._upto.append(n_ways / len(kind.ways.out))
 
     def _flow(self, kind: Kind, numbers: Sequence[int]) -> Flow:
-        """Return the flow of a message over some of its ways, all from one card.
+        """Return the packet flow of a message over the routes ``numbers``, all from one card.
 
-        The window is what the narrowest link carries while a full packet and its ACK travel, the
-        ACK behind a full packet at each port; all ways are assumed to equal the first.
+        The window is the amount that the narrowest link carries while a full packet and its ACK
+        travel, the ACK behind a full packet at each port; all routes are assumed to equal the
+        first.
         """
         packets = self._packets
         ways = Ways(*(tuple(way[i] for i in numbers) for way in kind.ways))
@@ -435,7 +441,7 @@ class PacketCarrier(Carrier):
 
 
 class _Parts:
-    """The flows of messages: a message arrives, or leaves, when all its flows have."""
+    """Maps flows to messages: a message arrives, or leaves, when all its flows have."""
 
     def __init__(self) -> None:
         self._message: list[int] = []  # of each flow
@@ -443,7 +449,7 @@ class _Parts:
         self._left: dict[int, list[int]] = {}  # of messages of several: to arrive, to leave, until
 
     def add(self, n_flows: Longs) -> None:
-        """Add messages with the given number of flows each."""
+        """Add messages that consist of the given numbers of flows."""
         for n in n_flows.tolist():
             if n > 1:
                 self._left[len(self._first)] = [n, n, 0]
@@ -451,7 +457,7 @@ class _Parts:
             self._first.append(len(self._message) - n)
 
     def merge_parts(self, done: Completed) -> Completed:
-        """Return the messages, instead of flows, that have arrived or leave now."""
+        """Return the messages whose last flow has arrived, or whose last flow is about to leave."""
         if len(self._first) == len(self._message):
             return done
         arrived, departing = list[int](), dict[int, int]()
@@ -472,7 +478,7 @@ class _Parts:
         return Completed(done.time, through, through, *leaving)
 
     def spans(self, starts: Longs, arrivals: Longs) -> tuple[Longs, Longs]:
-        """Return the start and arrival of each message, or -1 if it has not arrived."""
+        """Return start and arrival of each message from those of its flows; -1: not arrived."""
         if len(self._first) == len(self._message):
             return starts, arrivals
         last = np.maximum.reduceat(arrivals, self._first)
@@ -481,12 +487,12 @@ class _Parts:
 
 
 def _traversal_time(ports: Sequence[Port], size: int) -> int:
-    """Return the ps that ``size`` bytes take over all ports, one after another."""
+    """Return the ps that ``size`` bytes take, store-and-forward, over all ``ports`` in turn."""
     return sum(8 * size * 10**12 // port.rate + port.delay for port in ports)
 
 
 def _settings(packets: PacketModel) -> Settings:
-    """Return the settings of the packet kernel, in picoseconds.
+    """Return the packet kernel's settings for a model's ``packets``, with times in picoseconds.
 
     TCP's clock granularity is at most its minimum time-out.
     """

@@ -1,10 +1,10 @@
-"""Time accounts of ranks (or classes of ranks), and servers of shared memories.
+"""Time accounts of ranks (or classes of ranks), and shared servers of memories.
 
-**Accounts.**  A rank computes, or its communication is exposed (nothing computes meanwhile). An
-instant of exposed communication is shared equally among the operators in flight, and among the
-serving ports.  An account sums one such share from the beginning; the share of an operator or a
-port is the difference between the account at its end and at its begin.  Therefore the account of an
-operator or a port is valid only while none of them is in flight.
+**Accounts.**  At each instant a rank computes, or its communication is exposed (nothing computes
+meanwhile), or it idles.  An instant of exposed communication is shared equally among the operators
+in flight, and among the serving ports.  An account sums one such share from the beginning of the
+run.  The share of one operator or port is the difference between the sum at its end and at its
+begin, so its record is valid only while it is not in flight.
 
 **Servers.**  A server of a memory serves all accesses in flight at once, each at an equal share
 (processor sharing).  With n NPUs in flight, an access takes n times as long as in isolation, or as
@@ -38,7 +38,7 @@ BEGINS, ENDS = 1, -1
 
 @inlined
 def book(account: Any, computes: bool, now: int) -> None:
-    """Book the time since the account last changed; call this before the account changes."""
+    """Add the time since the account's last change to its sums; call before each change."""
     span = now - account.clock
     account.clock = now
     if computes:
@@ -59,9 +59,9 @@ def _divide_span(span: int, n: int) -> float:
 
 @inlined
 def change_flight(account: Any, exposed: Floats, number: int, tally: int, change: int) -> None:
-    """Book that an operator BEGINS or ENDS to be in flight.
+    """Record that an operator begins (BEGINS) or ends (ENDS) to be in flight.
 
-    ``exposed`` (accounts, tallies) holds the exposed time of operators.
+    ``exposed``, shape (accounts, tallies), holds the exposed time (ps) per group of operators.
     """
     account.in_flight += change
     exposed[number, tally] -= change * account.per_operator
@@ -69,7 +69,7 @@ def change_flight(account: Any, exposed: Floats, number: int, tally: int, change
 
 @inlined
 def change_port(account: Any, port: Any, change: int) -> None:
-    """Book that a phase or flow BEGINS or ENDS at a port."""
+    """Record that a phase or flow begins (BEGINS) or ends (ENDS) to occupy a port."""
     if port.under_way == (change == ENDS):  # the first one to begin, or the last one to end
         account.serving += change
         port.exposed -= change * account.per_port
@@ -84,7 +84,7 @@ ACCESS = {  # fields of the record of an access
 
 
 class Servers(NamedTuple):
-    """The servers that each access needs, and the number of NPUs that each server serves."""
+    """The memory servers that each access uses, and the number of NPUs that each server serves."""
 
     services: Table  # as of the program's structure, and
     uses: Table  # as of the program's structure
@@ -92,7 +92,7 @@ class Servers(NamedTuple):
 
 
 def n_servers(s: Structure) -> int:
-    """Return the number of servers that accesses share."""
+    """Return the number of memory servers that accesses of the program share."""
     return int(s.server_uses["server"].max(initial=-1)) + 1
 
 
@@ -104,7 +104,7 @@ def begin_access(access: Any, now: int) -> None:
 
 @kernel
 def serve(servers: Servers, number: int, sign: int) -> None:
-    """Add one access (``sign`` 1) to the servers of a service, or remove one (-1)."""
+    """Count (``sign`` 1) or uncount (-1) an access at the servers that its service uses."""
     service = servers.services[number]
     for i in range(service.use_start, service.use_end):
         use = servers.uses[i]
@@ -113,7 +113,7 @@ def serve(servers: Servers, number: int, sign: int) -> None:
 
 @kernel
 def access_time(servers: Servers, number: int) -> float:
-    """Return the duration (ps) of a whole access at the servers' present load."""
+    """Return the duration (ps) of a whole access of a service at the servers' present load."""
     service = servers.services[number]
     slowest = service.own
     for i in range(service.use_start, service.use_end):
@@ -124,7 +124,7 @@ def access_time(servers: Servers, number: int) -> float:
 
 @inlined
 def continue_access(access: Any, takes: float, now: int) -> float:
-    """Set a new total duration of an access; return the ps until its bytes have moved."""
+    """Set a new duration ``takes`` of a whole access; return the ps until its bytes have moved."""
     if access.duration > 0.0:
         access.left -= (now - access.since) / access.duration
     access.since, access.duration = now, takes

@@ -1,15 +1,15 @@
 """Event calendars: a heap, and a calendar queue (Brown, 1988) with an exact order.
 
-Events are ordered by time and then by number, as they were planned.  The calendar keeps near events
-in a ring of buckets, each a sorted queue; a bitmap of two levels finds the next bucket that holds
-an event.  Events beyond the ring are in the heap.
+Events are ordered by time and then by number, in the order of planning.  The calendar keeps near
+events in a ring of buckets, each a sorted queue; a bitmap of two levels finds the next bucket that
+holds an event.  Events beyond the ring are in the heap.
 
-Where much happens at the same time queues are long, and new events go into them one behind the
-other.  So each queue knows the event that was last put between others, and the next search begins
-there.
+Where many events have equal times, queues are long, and new events are inserted one after another.
+Therefore each queue remembers the event that was last inserted between others, and the next search
+begins there.
 
 The heap is binary and orders records of any table with the fields ``due``, ``number`` and ``at``
-(the record's place in ``order``, or NONE).  So a planned record can be planned anew or given up.
+(the record's position in ``order``, or NONE), so a planned record can be replanned or cancelled.
 ``order[0]`` is the number of planned records, and ``order[1]`` is the record that is due next.
 """
 
@@ -29,7 +29,7 @@ from dimsweep.engine.records import record
 
 @kernel
 def plan_due(table: Table, order: Ints, record: int, due: int) -> None:
-    """Plan a record for tick ``due``, in place of its earlier plan if there is one."""
+    """Plan a record for tick ``due``; replaces its earlier plan, if any."""
     table[record].due = due
     at = long(table[record].at)
     if at == NONE:
@@ -60,7 +60,7 @@ def take_due(table: Table, order: Ints) -> int:
 
 @kernel
 def _rise(table: Table, order: Ints, at: int, record: int) -> int:
-    """Move records down from ``at`` until ``record`` fits; return its place."""
+    """Move records of the heap down from ``at`` until ``record`` fits; return its position."""
     while at > 1 and is_before(table, record, order[at >> 1]):
         _place(table, order, at, order[at >> 1])
         at >>= 1
@@ -69,7 +69,7 @@ def _rise(table: Table, order: Ints, at: int, record: int) -> int:
 
 @kernel
 def _sink(table: Table, order: Ints, at: int, record: int) -> None:
-    """Put a record at ``at``, or below."""
+    """Put a record into the heap at position ``at``, or below if records there are due earlier."""
     n = long(order[0])
     while 2 * at <= n:
         below = 2 * at
@@ -120,7 +120,7 @@ EMPTY, LATER = -1, -2  # what ``take`` returns instead of an event
 
 
 class Agenda(NamedTuple):
-    """The planned events."""
+    """The planned events of a run: a ring of buckets for near events, and a heap for far ones."""
 
     events: Table  # (capacity,) of EVENT
     buckets: Table  # of BUCKET
@@ -149,7 +149,7 @@ def enlarge_agenda(a: Agenda) -> Agenda:
 
 @inlined
 def next_number(a: Agenda) -> int:
-    """Return the next event number, for an event that may be planned later or never."""
+    """Return the next event number, reserved for an event that may be planned later or never."""
     number = a.counts[0].numbers
     a.counts[0].numbers = number + 1
     return number
@@ -157,7 +157,7 @@ def next_number(a: Agenda) -> int:
 
 @inlined
 def plan(a: Agenda, time: int, code: int) -> int:
-    """Plan an event after all events planned for this time; return its number."""
+    """Plan an event for ``time``, after all events planned for that time; return its number."""
     number = next_number(a)
     plan_numbered(a, time, number, code)
     return number
@@ -165,7 +165,7 @@ def plan(a: Agenda, time: int, code: int) -> int:
 
 @inlined
 def plan_timer(a: Agenda, time: int, code: int) -> int:
-    """Plan an event that changes a rate but makes nobody send; return its number."""
+    """Plan an event that changes a rate but triggers no transmission; return its number."""
     a.counts[0].timers += 1
     return plan(a, time, code)
 
@@ -179,7 +179,7 @@ def has_passed(a: Agenda, time: int, number: int) -> bool:
 
 @inlined
 def plan_numbered(a: Agenda, time: int, number: int, code: int) -> None:
-    """Plan an event with a number that was taken before."""
+    """Plan an event with a number that :func:`next_number` reserved."""
     clock = a.counts[0]
     event = queues.take_free(clock.free, a.events)
     e = a.events[event]
@@ -225,7 +225,8 @@ def _put(a: Agenda, event: int) -> None:
 def take(a: Agenda) -> int:
     """Advance to the next event and return its code.
 
-    Return EMPTY if there is none, and LATER if it is after ``until``; then nothing changes.
+    Return EMPTY if no event is left, and LATER if the next one is after ``until``; then nothing
+    changes.
     """
     clock, bucket = a.counts[0], _next_bucket(a)
     is_far = _far_is_next(a, bucket)
@@ -256,7 +257,7 @@ def next_time(a: Agenda) -> int:
 
 @inlined
 def _far_is_next(a: Agenda, bucket: int) -> bool:
-    """Return whether the first event of the heap precedes the next bucket."""
+    """Return whether the first event of the heap is due before the events of ``bucket``."""
     if a.far[0] == 0:
         return False
     return bucket < 0 or is_before(a.events, a.far[1], a.buckets[bucket].queue.head)
@@ -277,7 +278,7 @@ def _leave_bucket(a: Agenda, bucket: int) -> None:
 
 @inlined
 def peek_event(a: Agenda) -> int:
-    """Return the code of the next event within the present bucket, or NONE."""
+    """Return the code of the next event if it is in the present bucket, or NONE."""
     event = a.buckets[_bucket(a, a.counts[0].now)].queue.head
     return a.events[event].code if event >= 0 else NONE
 

@@ -1,8 +1,8 @@
 """Extensions of Numba for the kernels.
 
-Each changes how kernels compile, never their results: arrays indexed from the front, state by
-reference, functions compiled only for the states that need them, and single instructions of the
-processor.  ``engine/kernels/README.md`` explains when to use which.
+Each changes only how kernels are compiled: arrays without negative indices, state passed by
+reference, functions compiled only for states that need them, and single CPU instructions.
+``engine/kernels/README.md`` explains when to use which.
 """
 
 import hashlib
@@ -86,7 +86,7 @@ _State = TypeVar("_State")
 
 
 class Reference(types.Type):
-    """The address of a named tuple of type ``to``, which stays constant."""
+    """The Numba type of a pointer to a constant named tuple of type ``to``."""
 
     def __init__(self, to: Any) -> None:
         self.to = to
@@ -126,7 +126,7 @@ class _Attributes(AttributeTemplate):  # type: ignore[misc]
 def _get_attribute(
     context: Any, builder: Any, reference: Reference, address: Any, name: str
 ) -> Any:
-    """Return the attribute's address if it is a named tuple, else its value."""
+    """Compile attribute access: the address of a nested named tuple, else the field's value."""
     index = reference.to.fields.index(name)
     at = cgutils.gep_inbounds(builder, address, 0, index)
     if isinstance(reference.to[index], BaseNamedTuple):
@@ -136,7 +136,7 @@ def _get_attribute(
 
 
 def _load(builder: Any, at: Any, of: Any) -> Any:
-    """Load a value word by word: LLVM drops the unused words."""
+    """Load a value from memory word by word, so that LLVM can drop unused words."""
     if not isinstance(of, (ir.LiteralStructType, ir.ArrayType)):
         word = builder.load(at)
         # A state's own words never change, whatever its arrays are given.
@@ -156,7 +156,7 @@ def by_reference(state: _State) -> _State:
 
 
 class _Row(np.void):  # type: ignore[misc]  # final for type checkers only
-    """A record of a table whose fields are attributes, as in compiled code."""
+    """A record of a table with attribute access to its fields, for runs without compilation."""
 
     def __getattribute__(self, name: str) -> Any:
         dtype = np.void.__getattribute__(self, "dtype")
@@ -172,7 +172,7 @@ class _Row(np.void):  # type: ignore[misc]  # final for type checkers only
 
 
 def attribute_view(state: _State) -> _State:
-    """Return ``state``; with ``NUMBA_DISABLE_JIT=1``, with attributes on its records."""
+    """Return ``state``; if Numba is off (NUMBA_DISABLE_JIT=1), with records as :class:`_Row`."""
     found: Any = state
     if config.DISABLE_JIT and isinstance(found, np.ndarray) and found.dtype.names:
         found = found.view((_Row, found.dtype))
@@ -189,7 +189,7 @@ def _reference_type(context: Any) -> Any:
 
 @lower_builtin(by_reference, BaseNamedTuple)  # type: ignore[untyped-decorator]
 def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Return the address of a copy in the caller's frame, which inlines this function."""
+    """Return the address of a copy of the tuple in the frame of the caller (inlined there)."""
     at = cgutils.alloca_once_value(
         builder, _strip_addresses(builder, signature.args[0], arguments[0])
     )
@@ -200,7 +200,7 @@ def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
 
 
 def _strip_addresses(builder: Any, of: Any, value: Any) -> Any:
-    """Replace functions in ``value`` by null, so that the code can be cached.
+    """Replace function pointers in ``value`` by null, so that compiled code can be cached.
 
     The addresses of functions differ from process to process.
     """
@@ -220,9 +220,9 @@ UNUSED = np.dtype([("unused", "i1")])
 
 
 def where_used(table: str, otherwise: Any = None) -> Callable[[_F], _F]:
-    """Compile a kernel only for states whose ``table`` is in use.
+    """Decorate a kernel so that it is compiled only for states whose ``table`` has rows.
 
-    For other states, passed by reference, it does nothing and returns ``otherwise``.
+    For other states (passed by reference) it does nothing and returns ``otherwise``.
     """
 
     def decorate(kernel: Any) -> Any:

@@ -1,9 +1,9 @@
-"""Lists of a table's records and of numbers, for compiled code.
+"""Linked queues of a table's records, free lists, worklists and followers, for compiled code.
 
 A *queue* is a record with the fields ``head`` (NONE: the queue is empty) and ``tail`` (undefined
 while it is empty).  A *free list* (a record of POOL) holds the unused records of a table.  Both
 link records by their field ``next``, which is NONE in the last one.  A *worklist* holds numbers to
-work through at the end of a round.  *Followers* are flows that wait for another flow.
+process at the end of a round.  *Followers* are flows that wait for another flow.
 """
 
 from typing import Any, NamedTuple
@@ -42,14 +42,14 @@ def new_free_table(n: int, of: "np.dtype[np.void]") -> Table:
 
 
 def double_table(pool: Table, table: Table) -> Table:
-    """Return the table with twice as many records (at least one); the new ones are free."""
+    """Return the table with twice as many records (at least one); the new records are free."""
     more = np.concatenate([table, np.zeros(max(len(table), 1), table.dtype)])
     add_free(pool, more, len(table))
     return more
 
 
 def add_free(pool: Table, table: Table, first: int) -> None:
-    """Put the records from ``first`` on at the head of the free list."""
+    """Put all records from number ``first`` on at the head of the free list."""
     table["next"][first:] = np.append(np.arange(first + 1, len(table)), pool["first"])
     pool["first"] = first
     pool["left"] += len(table) - first
@@ -71,7 +71,7 @@ def append(queue: Any, table: Table, number: int) -> None:
 
 @inlined
 def insert(queue: Any, table: Table, behind: int, number: int) -> None:
-    """Insert a record behind another one of the queue, or, behind NONE, at the head."""
+    """Insert a record behind record ``behind`` of the queue; NONE inserts it at the head."""
     if behind == NONE:
         table[number].next = queue.head
         queue.head = number
@@ -84,7 +84,7 @@ def insert(queue: Any, table: Table, behind: int, number: int) -> None:
 
 @inlined
 def insert_in_order(queue: Any, table: Table, keys: Any, number: int) -> None:
-    """Insert a record behind all records with the same or a lower key.
+    """Insert a record behind all records of the queue with an equal or lower key.
 
     ``keys`` holds one key for each record of the table.
     """
@@ -107,7 +107,7 @@ def take_first(queue: Any, table: Table) -> int:
 
 @inlined
 def take_after(queue: Any, table: Table, before: int, number: int) -> None:
-    """Remove a record that stands behind ``before``, or, behind NONE, at the head."""
+    """Remove the record behind record ``before`` of the queue; NONE removes the head."""
     after = long(table[number].next)
     if before == NONE:
         queue.head = after
@@ -118,14 +118,14 @@ def take_after(queue: Any, table: Table, before: int, number: int) -> None:
 
 
 class Worklist(NamedTuple):
-    """A list of numbers: the first ``filled`` entries of ``numbers``."""
+    """A list of numbers with a fixed capacity; the first ``filled`` of ``numbers`` are valid."""
 
     numbers: Longs
     filled: Longs  # (1,)
 
 
 def new_worklist(room: int) -> Worklist:
-    """Return an empty worklist for at most ``room`` numbers."""
+    """Return an empty worklist with capacity for ``room`` numbers."""
     return Worklist(np.zeros(room, dtype=np.int64), np.zeros(1, dtype=np.int64))
 
 
@@ -138,7 +138,7 @@ def put(worklist: Worklist, number: int) -> None:
 
 @inlined
 def take_all(worklist: Worklist) -> int:
-    """Empty the list; returns its length.  ``numbers`` stays valid until the next :func:`put`."""
+    """Empty the worklist and return its length; ``numbers`` stays valid until :func:`put`."""
     n = long(worklist.filled[0])
     worklist.filled[0] = 0
     return n
@@ -169,10 +169,10 @@ def sort(worklist: Worklist) -> None:
 
 @kernel
 def sort_by(worklist: Worklist, keys: Any, scratch: Longs) -> None:
-    """Sort the numbers by ``keys[number]``; the sort is stable.
+    """Sort the numbers of a worklist by ``keys[number]``; the sort is stable.
 
-    It merges from the bottom up, unless the numbers are in order, as they mostly are.  ``scratch``
-    has room for all numbers of the list.
+    It is a bottom-up merge sort, skipped if the numbers are in order, as they mostly are.
+    ``scratch`` has the capacity of the list.
     """
     numbers, n, at = worklist.numbers, long(worklist.filled[0]), 1
     while at < n and keys[numbers[at - 1]] <= keys[numbers[at]]:
@@ -203,9 +203,9 @@ EDGE = record(follower="i4", next="i4")
 def link_followers(
     flows: Table, edges: Table, n: int, first: int, after: Longs, after_from: Longs
 ) -> int:
-    """Link each flow from ``first`` on to the flows it waits for, unless they are done.
+    """Append each flow from ``first`` on to the follower list of each unfinished flow it waits for.
 
-    ``n`` is the number of edges in use before; the new number is returned.
+    ``n`` is the number of entries of ``edges`` in use; the new number is returned.
     """
     for i in range(len(after_from) - 1):
         for k in range(after_from[i], after_from[i + 1]):

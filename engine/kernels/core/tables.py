@@ -1,4 +1,4 @@
-"""Tables of records: shared constants, allocation, growth, and rows of several items.
+"""Tables (arrays of records): shared constants, allocation, growth, and rows of varying length.
 
 NumPy copies records field by field, which takes ten times as long as copying their bytes.
 """
@@ -23,7 +23,7 @@ LINE = 64  # bytes of a cache line
 
 
 def zeros(n: int, dtype: DTypeLike, *shape: int) -> Any:
-    """Return a table of ``n`` rows of zeros, each of ``shape``, that starts a cache line."""
+    """Return a table of ``n`` rows of zeros, each of ``shape``, aligned to a cache line."""
     kind = np.dtype(dtype)
     n_bytes = n * kind.itemsize * int(np.prod(shape))
     memory = np.zeros(n_bytes + LINE, np.uint8)
@@ -32,13 +32,13 @@ def zeros(n: int, dtype: DTypeLike, *shape: int) -> Any:
 
 
 def view_as_bytes(table: Any) -> NDArray[np.uint8]:
-    """Return the rows as bytes, shape (rows, bytes of a row)."""
+    """Return a view of the table as bytes, shape (rows, bytes per row)."""
     row = table.dtype.itemsize * int(np.prod(table.shape[1:]))
     return table.reshape(-1).view(np.uint8).reshape(len(table), row)
 
 
 def grow_table(table: Any, n: int) -> Any:
-    """Return ``table`` with at least ``n`` rows; it doubles, so that growth is rare."""
+    """Return ``table`` with at least ``n`` rows; it at least doubles, so growth is rare."""
     if n <= len(table):
         return table
     more = zeros(max(n, 2 * len(table)), table.dtype, *table.shape[1:])
@@ -47,7 +47,7 @@ def grow_table(table: Any, n: int) -> Any:
 
 
 def ragged_positions(lengths: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the row of each item and its place in the row, for rows of ``lengths``."""
+    """Return, for each item of rows of the given ``lengths``, its row and its index in the row."""
     row = np.repeat(np.arange(len(lengths)), lengths)
     return row, np.arange(len(row)) - (np.cumsum(lengths) - lengths)[row]
 
@@ -55,5 +55,5 @@ def ragged_positions(lengths: NDArray[np.integer]) -> tuple[NDArray[np.int64], N
 def pick(
     values: NDArray[_Number], index: NDArray[np.integer], nothing: int = NONE
 ) -> NDArray[_Number]:
-    """Return the values at each index; ``nothing`` where the index is NONE."""
+    """Return ``values`` at each index, and ``nothing`` where the index is NONE."""
     return np.append(values, values.dtype.type(nothing))[index]

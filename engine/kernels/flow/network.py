@@ -1,6 +1,6 @@
 """The flow kernel: simulate flows at their max-min fair rates.
 
-A network of flows takes in more flows while it runs, or all at once.
+Flows may be added while the network runs, or all at once.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ from dimsweep.engine.lower.program import Floats, Longs
 
 @compiled
 def admit(f: Flows, first: int, at: int, after: Longs, after_from: Longs) -> None:
-    """Add the flows from ``first`` on; those without predecessors start from tick ``at`` on."""
+    """Schedule the flows from ``first`` on; those without predecessors start after tick ``at``."""
     f.counts[0].n_edges = link_followers(
         f.flows, f.edges, f.counts[0].n_edges, first, after, after_from
     )
@@ -43,7 +43,7 @@ def admit(f: Flows, first: int, at: int, after: Longs, after_from: Longs) -> Non
 
 @compiled
 def rate_all_flows(f: Flows) -> None:
-    """Give all flows their rates, as if all were moving."""
+    """Compute the rates of all flows as if all were active at once."""
     for number in range(f.counts[0].n_flows):
         join(f, number, 0)
     update_rates(f, 0)
@@ -51,7 +51,7 @@ def rate_all_flows(f: Flows) -> None:
 
 @compiled
 def run(f: Flows) -> None:
-    """Simulate until nothing moves, or the next event is after ``until``.
+    """Simulate until no flow is left, or the next event is after ``until``.
 
     Rates are recomputed when time advances, so flows may be added at the present tick.
     """
@@ -71,7 +71,7 @@ def run(f: Flows) -> None:
 
 @kernel
 def _dispatch(f: Flows, number: int, now: int) -> None:
-    """Start a planned flow, end its transfer, or record its arrival."""
+    """Handle a flow's due event: start it, end its transfer, or record its arrival."""
     flow = f.flows[number]
     if flow.stage == STARTS:
         flow.start = now
@@ -100,7 +100,7 @@ def _dispatch(f: Flows, number: int, now: int) -> None:
 
 @kernel
 def _delay(f: Flows, number: int) -> int:
-    """Return the ticks that a flow's last byte travels, averaged over its ways."""
+    """Return the latency (ticks) of a flow's last byte, averaged over the flow's routes."""
     delay, of_shares = 0, 0.0
     for k in range(f.flows[number].route, f.flows[number].route_end):
         if len(f.shares):
@@ -112,9 +112,9 @@ def _delay(f: Flows, number: int) -> int:
 
 @dataclass(frozen=True)
 class FlowRun:
-    """Start and end of each flow (ps); the end is the arrival of its last byte.
+    """Results of a run: start and end of each flow (ps); the end is its last byte's arrival.
 
-    ``sharings`` is how often rates were found anew.
+    ``sharings`` is the number of recomputations of rates.
     """
 
     starts: Longs
@@ -128,7 +128,7 @@ class FlowRun:
 
 
 class FlowNetwork:
-    """A fabric of flows at max-min fair rates; flows may be added while it runs.
+    """A running simulation of flows on a fabric; flows may be added while it runs.
 
     Raises :class:`DimsweepError` for a fabric that cannot be simulated, naming the link.
     """
@@ -141,9 +141,9 @@ class FlowNetwork:
         self.now = 0  # the tick (ps) up to which everything has happened
 
     def add(self, flows: Sequence[Flow], at: int = 0) -> range:
-        """Take in flows, whose beginning is the tick ``at``; returns their numbers.
+        """Add flows that start from tick ``at`` on; return their numbers.
 
-        They are numbered as they come, and may wait for one another and for earlier ones.  Raises
+        Numbers are consecutive.  Flows may wait for one another and for earlier flows.  Raises
         :class:`DimsweepError` naming the flow that cannot be simulated.
         """
         first = int(self._tables.counts["n_flows"][0])
@@ -155,8 +155,9 @@ class FlowNetwork:
     def advance(self, until: int = NEVER, stop: Stop = Stop.ARRIVAL) -> Completed:
         """Simulate to the end of the next tick at which a flow arrives, but not beyond ``until``.
 
-        Nobody has arrived if nothing is left to happen.  A sender knows of it at once.  Raises
-        :class:`DimsweepError` naming flows that never end, since they wait for one another.
+        Returns the arrived flows; none if nothing is left to happen.  A sender knows of an arrival
+        at once. Raises :class:`DimsweepError` naming flows that never end, because they wait for
+        one another.
         """
         f = self._tables
         f.counts["n_arrived"][0], f.counts["stop"][0], f.counts["until"] = 0, stop, until
@@ -176,16 +177,16 @@ class FlowNetwork:
         return FlowRun(flows["start"].copy(), flows["end"].copy(), sharings)
 
     def fair_rates(self) -> Floats:
-        """Return the rate of each flow (bytes/s) if all moved at once."""
+        """Return the rate of each flow (bytes/s) if all flows were active at once."""
         rate_all_flows(attribute_view(self._tables))
         return self._tables.flows["rate"][: self._tables.counts["n_flows"][0]] * TICKS
 
 
 def simulate_flows(fabric: Fabric, flows: Sequence[Flow]) -> FlowRun:
-    """Simulate flows at max-min fair rates of the links on their ways.
+    """Simulate flows at the max-min fair rates of the links on their routes.
 
     Rates are recomputed whenever a flow starts or has sent its last byte, which arrives after the
-    links' delays (averaged over several ways).  Headers, ACKs, buffers, windows and marks are not
+    links' delays (averaged over several routes).  Headers, ACKs, buffers, windows and marks are not
     modelled.  Raises :class:`DimsweepError`, naming the flow or the link, for invalid input.
     """
     network = FlowNetwork(fabric)
@@ -195,7 +196,7 @@ def simulate_flows(fabric: Fabric, flows: Sequence[Flow]) -> FlowRun:
 
 
 def fair_rates(fabric: Fabric, flows: Sequence[Flow]) -> Floats:
-    """Return the rate of each flow (bytes/s) if all move at once.
+    """Return the max-min fair rate of each flow (bytes/s) if all flows are active at once.
 
     Raises :class:`DimsweepError` as :func:`simulate_flows`.
     """

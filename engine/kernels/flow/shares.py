@@ -1,20 +1,21 @@
 """Max-min fair shares, by water filling (Bertsekas and Gallager, Data Networks, section 6.5.2).
 
 All rates rise equally until a link is full; its flows then keep their rate, and the other rates
-rise on.  So links fill in the order of their shares: one pass for each, and one for all equal ones.
+continue to rise.  Links therefore fill in the order of their fair shares; each pass fills all links
+of equal share.
 
-A flow that takes several ways at once has a share of its rate on each link.  All of it goes at one
-rate, which is what counts: a link is full when rates times shares add up to its capacity.
+A flow that takes several routes at once puts a share of its rate on each link.  All its routes have
+one common rate: a link is full when rates times shares add up to its capacity.
 
 When flows start or end, few others change their rate.  Shares are max-min fair if every flow has a
-full link on which no flow is faster.  So rates are found anew for the flows that had such a link
-where flows started or ended, as if all others kept theirs; then for the flows that lost it or would
-have to make room; and so on, until all have one.
+full link on which no flow is faster.  Rates are therefore recomputed first for the flows limited by
+a link where flows started or ended, with all other rates fixed; then for the flows that lost their
+full link or must make room; and so on, until every flow has one.
 
-A link that is never full before others are can be left out without changing any rate: a constraint
-that follows from the rest does not change the possible rates.  :func:`limits_of` finds such links.
-On a full fat tree only the ports of NPUs are left of a message that is sprayed over a hundred
-links.
+A link that is never full before others can be left out without changing any rate: a constraint that
+follows from the rest does not change the feasible rates.  :func:`find_limits` finds these links.
+For a message that is sprayed over a hundred links of a full fat tree, only the ports of NPUs
+remain.
 """
 
 from typing import NamedTuple
@@ -33,7 +34,7 @@ _ROUNDING = 1 + 1e-12  # sums that differ by less differ by rounding
 
 
 class Limits(NamedTuple):
-    """Routes with the links that may limit a flow first, and the end of those links per route."""
+    """Routes reordered so that the links that may limit a flow come first, up to ``ends``."""
 
     hops: Ints
     shares: Floats
@@ -41,7 +42,7 @@ class Limits(NamedTuple):
 
 
 class _Hops(NamedTuple):
-    """The share of a flow's rate on each hop, as arrays of shape (hops,)."""
+    """All (route, link) pairs as arrays of shape (hops,), with the share of a flow's rate there."""
 
     row: Longs  # its route
     link: Ints
@@ -50,12 +51,13 @@ class _Hops(NamedTuple):
 
 
 def find_limits(starts: Longs, ends: Longs, hops: Ints, shares: Floats, capacity: Floats) -> Limits:
-    """Find the links that may limit a flow on each of its routes ``hops[start:end]``.
+    """Find, on each route ``hops[start:end]``, the links that may limit a flow's rate.
 
-    ``shares`` (hops,) are those of a flow's rate, empty where all are one; ``capacity`` (links,) in
-    any unit.  Two kinds of links are left out.  One is never full: each of its routes has a
-    narrower link, and all that these narrower links can bring to it is no more than its capacity.
-    The other carries the same as another link, which is narrower or comes first.
+    ``shares`` (hops,) are the fractions of a flow's rate, empty if all are one; ``capacity``
+    (links,) is in any unit.  Two types of links are left out.  First, links that are never full:
+    each of their routes has a narrower link, and these narrower links together deliver no more than
+    the capacity. Second, links with the same traffic as a link that is narrower or has a lower
+    number.
     """
     row, place = ragged_positions(ends - starts)
     share = shares if len(shares) else np.ones(len(hops))
@@ -81,7 +83,7 @@ def find_limits(starts: Longs, ends: Longs, hops: Ints, shares: Floats, capacity
 
 
 def _narrowest(found: _Hops, *, last: bool) -> Longs:
-    """Return the first or last narrowest hop of each route."""
+    """Return the index of each route's narrowest hop; of equals, the first or the ``last``."""
     least = np.minimum.reduceat(found.most, np.flatnonzero(_mark_starts(found.row)))
     at = np.flatnonzero(found.most <= least[found.row] * _ROUNDING)
     begins = _mark_starts(found.row[at])
@@ -89,12 +91,12 @@ def _narrowest(found: _Hops, *, last: bool) -> Longs:
 
 
 def _mark_starts(numbers: Longs | Ints) -> NDArray[np.bool_]:
-    """Return a mask of the positions where the number changes; the first one is set."""
+    """Return a mask of the positions where ``numbers`` differ from the previous entry."""
     return np.append(True, np.diff(numbers) != 0)
 
 
 def _find_implied(found: _Hops, at: Longs, capacity: Floats) -> NDArray[np.bool_]:
-    """Return a mask of the links that are never full before the links at hops ``at``."""
+    """Return a mask of the links that cannot fill before the routes' narrowest hops ``at`` do."""
     n, narrowest = len(capacity), found.link[at][found.row].astype(np.int64)
     part = found.share / found.share[at][found.row]
     pair = found.link * n + narrowest
@@ -106,7 +108,7 @@ def _find_implied(found: _Hops, at: Longs, capacity: Floats) -> NDArray[np.bool_
 
 
 def _find_duplicates(found: _Hops, capacity: Floats) -> NDArray[np.bool_]:
-    """Return a mask of the links that carry the same as a narrower or earlier link."""
+    """Return a mask of the links with the same traffic as a narrower or earlier link."""
     doubled = np.zeros(len(capacity), np.bool_)
     lots = np.random.default_rng(0).random(len(found.row))[found.row]  # those of routes, added up
     sums = np.bincount(found.link, lots * found.share, len(capacity))
@@ -139,7 +141,7 @@ _LONGEST = float(LONGEST)  # ticks
 
 @inlined
 def share_at(shares: Floats, at: int) -> float:
-    """Return the share of a flow's rate on a link of its ways."""
+    """Return the fraction of a flow's rate on the hop ``at``; 1 if no flow is sprayed."""
     return shares[at] if len(shares) else 1.0
 
 
@@ -157,7 +159,7 @@ def _has_room(f: Flows, number: int) -> bool:
 
 @kernel
 def join(f: Flows, number: int, now: int) -> None:
-    """Start a flow on its links; the next :func:`update_rates` finds its rate."""
+    """Add a flow to its links; the next :func:`update_rates` computes its rate."""
     flow = f.flows[number]
     flow.stage, flow.rate, flow.since = MOVES, 0.0, now
     at = long(flow.hops)
@@ -201,7 +203,7 @@ def _note_change(f: Flows, number: int) -> None:
 
 @kernel
 def update_rates(f: Flows, now: int) -> None:
-    """Recompute rates around all links where flows have started or ended."""
+    """Recompute the rates affected by the flows that started or ended since the last call."""
     if f.counts[0].n_changed == 0:
         return
     f.counts[0].n_sharings += 1
@@ -213,7 +215,7 @@ def update_rates(f: Flows, now: int) -> None:
 
 @kernel
 def _update_rates_around(f: Flows, changed: int, now: int) -> None:
-    """Recompute the rates that depend on a changed link.
+    """Recompute the rates that depend on link ``changed``.
 
     Flows that started elsewhere have rate 0 until their links are processed.
     """
@@ -238,10 +240,10 @@ def _update_rates_around(f: Flows, changed: int, now: int) -> None:
 
 @kernel
 def _take(f: Flows, number: int, n: int, end: int) -> tuple[int, int]:
-    """Add a flow to the ``n`` whose rates are recomputed, and its new links to the used ones.
+    """Add a flow to the ``n`` flows to recompute, and its new links to the ``end`` used links.
 
-    The lowest limit of the links that the flow has to itself is noted at the flow.  Return the new
-    numbers of flows and used links.
+    The lowest limit among links that no other flow uses is stored in the flow.  Return the new
+    ``n`` and ``end``.
     """
     flow = f.flows[number]
     f.found[n], f.before[n], flow.looked = number, flow.rate, 1
@@ -263,7 +265,7 @@ def _take(f: Flows, number: int, n: int, end: int) -> tuple[int, int]:
 
 @kernel
 def _take_changed(f: Flows, number: int, n: int, end: int) -> tuple[int, int]:
-    """Take the flows on a changed link that are new, or that the link limited."""
+    """:func:`_take` the flows of a changed link that are new, or that the link limited."""
     link = f.links[number]
     if link.changed == 0:
         return n, end
@@ -279,9 +281,9 @@ def _take_changed(f: Flows, number: int, n: int, end: int) -> tuple[int, int]:
 
 @kernel
 def _take_unfair(f: Flows, number: int, n: int, end: int, every: bool) -> tuple[int, int]:
-    """Take the flows that violate fairness at a link, or ``every`` flow on it.
+    """:func:`_take` the flows whose rate is unfair at a link, or ``every`` flow on it.
 
-    These are flows faster than one that the link limits now, and flows that the link limited and
+    Unfair are flows faster than one that the link limits now, and flows that the link limited and
     that could be faster now.
     """
     link = f.links[number]
@@ -314,7 +316,7 @@ def _take_unfair(f: Flows, number: int, n: int, end: int, every: bool) -> tuple[
 
 @kernel
 def _weigh_all(f: Flows, end: int) -> int:
-    """Weigh all links and move those shared by several of the flows to the front.
+    """Compute the load of all used links, and move links shared by several flows to the front.
 
     The other links limit one flow each.  Return the number of shared links.
     """
@@ -337,7 +339,7 @@ def _weigh_all(f: Flows, end: int) -> int:
 
 @inlined
 def _weigh(f: Flows, number: int) -> None:
-    """Compute a link's bandwidth left by fixed flows, the load of the others, and its extremes."""
+    """Compute a link's bandwidth left by flows of fixed rate, and the load of the other flows."""
     link = f.links[number]
     room, load, one = link.capacity, 0.0, long(link.head)
     fastest, slowest = 0.0, np.inf
@@ -360,7 +362,7 @@ def _weigh(f: Flows, number: int) -> None:
 
 @kernel
 def _fill(f: Flows, end: int, n: int) -> None:
-    """Find the rates of ``n`` flows that share the links ``used[:end]``, by water filling."""
+    """Compute the rates of ``n`` flows on the links ``used[:end]`` by water filling."""
     left, most, level = n, 0.0, 0.0
     while left > 0:
         lowest, i = np.inf, 0
@@ -396,7 +398,7 @@ def _fill(f: Flows, end: int, n: int) -> None:
 
 @kernel
 def _lowest_alone(f: Flows, n: int) -> float:
-    """Return the lowest rate limit from links that one flow has to itself."""
+    """Return the lowest rate limit, over ``n`` flows, from links that no other flow uses."""
     lowest = np.inf
     for i in range(n):
         flow = f.flows[f.found[i]]
@@ -407,7 +409,7 @@ def _lowest_alone(f: Flows, n: int) -> float:
 
 @kernel
 def _fix_alone(f: Flows, n: int, level: float) -> int:
-    """Fix the rate of flows that may not rise further; return their number."""
+    """Fix the rate of flows whose own limit is at ``level``; return their number."""
     fixed = 0
     for i in range(n):
         flow = f.flows[f.found[i]]
@@ -419,7 +421,7 @@ def _fix_alone(f: Flows, n: int, level: float) -> int:
 
 @kernel
 def _fix_on(f: Flows, link: int, level: float) -> int:
-    """Fix the rate of all flows on a full link; return their number."""
+    """Fix the rate of all flows on a full link at ``level``; return their number."""
     fixed, hop = 0, long(f.links[link].head)
     while hop != NONE:
         number = long(f.hops[hop].flow)
@@ -444,7 +446,7 @@ def _fix(f: Flows, number: int, rate: float) -> None:
 
 @kernel
 def _plan_ends(f: Flows, n: int, now: int) -> None:
-    """Plan the end of each flow whose rate has changed."""
+    """Plan the end of transfer of each of ``n`` flows whose rate has changed."""
     for i in range(n):
         flow = f.flows[f.found[i]]
         flow.looked = 0

@@ -1,4 +1,4 @@
-"""Tables of a run of the flow kernel, and the links of its flows."""
+"""Tables of a run of the flow kernel: flows, links, and the routes of flows."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ from dimsweep.engine.records import record
 
 
 class FlowWays:
-    """The links that flows have used so far, flow by flow.
+    """The routes that flows have used: a list of links per flow, in one array.
 
-    ``shares`` of a flow's rate are empty as long as each flow takes one way; a flow of n ways has
-    1/n of its rate on each, so k/n on a link that k of them pass.
+    ``shares`` are the fractions of a flow's rate on these links, empty as long as each flow takes
+    one route.  A flow of n routes has 1/n of its rate on each, so k/n on a link that k of them use.
     """
 
     def __init__(self, known: KnownWays) -> None:
@@ -29,7 +29,7 @@ class FlowWays:
         self.shares: Floats = np.zeros(0)
 
     def take(self, taken: CheckedFlows) -> tuple[Longs, Longs]:
-        """Return the start and end in ``routes`` of the links of each flow."""
+        """Register the routes of checked flows; return start and end in ``routes`` of each flow."""
         ways, n_ways = taken.flows["ways"], taken.flows["n_ways"]
         numbers, first, which = np.unique(ways, return_index=True, return_inverse=True)
         for number, n in zip(numbers.tolist(), n_ways[first].tolist(), strict=True):
@@ -117,7 +117,7 @@ COUNTS = record(
 
 
 class Flows(NamedTuple):
-    """All flows and links of a run."""
+    """All tables of a run of the flow kernel: flows, links, and working space for rates."""
 
     flows: Table  # of FLOW
     links: Table  # of LINK
@@ -137,7 +137,7 @@ class Flows(NamedTuple):
 def new_tables(
     ports: Sequence[Port], routes: Ints, shares: Floats, n: int = 0, longest: int = 0
 ) -> Flows:
-    """Return tables for ``n`` flows on ways of at most ``longest`` links."""
+    """Return tables with room for ``n`` flows whose routes have at most ``longest`` links."""
     links = np.zeros(len(ports), LINK)
     links["capacity"] = [port.rate / (8 * TICKS) for port in ports]
     links["delay"] = [port.delay for port in ports]
@@ -185,7 +185,7 @@ def _slots(first: int, end: int, longest: int) -> Table:
 
 
 def add_flows(f: Flows, taken: CheckedFlows, ways: FlowWays) -> Flows:
-    """Return tables with more flows, whose inputs are filled in."""
+    """Return tables with the flows ``taken`` added."""
     flows = taken.flows
     first, n_hops = int(f.counts["n_flows"][0]), int(f.counts["n_hops"][0])
     n = first + len(flows)

@@ -2,21 +2,22 @@
 
 **Parts** are tables of everything that a rank takes part in.  Every row belongs to a rank; its
 *label* distinguishes it from the rank's other rows and has the same meaning for every rank.  Some
-rows belong to one rank only; others refer to a shared flow, line or (hops of messages) link.
+rows belong to one rank only; others refer to a shared flow, line or link (hops of messages).
 
-**An equitable partition** groups equal ranks.  Ranks keep one colour while their parts are the
-same, in flows, on lines and over links with ranks of the same colours: colour refinement.  Colours
+**An equitable partition** groups equal ranks.  Ranks keep a common colour while their parts are
+equal, in flows, on lines and over links with ranks of equal colours: colour refinement.  Colours
 are sums of hashes, so the partition is a guess until it is checked.
 
-The *twin* of a rank is the first rank of its colour; every row, flow, line and link has a twin,
-too, that belongs to those twins.  All is alike when each has exactly what its twin has, and each
-message of a twin crosses a link at most once: the program then covers the program of the twins
-alone, as a graph covers another, with as many sheets as a colour has ranks.  So every decision that
-depends on what a rank or a link sees is the same on every sheet.
+The *twin* of a rank is the first rank of its colour; every row, flow, line and link also has a
+twin, which belongs to the twins of its ranks.  The check requires that each item has exactly the
+properties of its twin, and that each message of a twin crosses a link at most once.  The program
+then covers the program of the twins, as a graph covers another, with as many sheets as a colour has
+ranks.  Every decision that depends on the state of a rank or a link is therefore equal on every
+sheet.
 
 **The smaller program** has one rank for each colour, and the links that their messages cross, each
-crossed by as many messages as any of the links it stands for.  A phase waits for all members of its
-line; equal ones arrive together, so it waits for one of each colour.
+crossed by as many messages as any of the links it represents.  A phase waits for all members of its
+line; equal members arrive together, so it waits for one of each colour.
 """
 
 import dataclasses
@@ -59,7 +60,7 @@ PAIR = record(  # the messages that it then sends to one peer by one way
 
 
 class Rows(NamedTuple):
-    """Rows of ranks, and the facts ``known`` of each (rows, columns), which its twin shares."""
+    """A table of ranks' parts; ``known`` (rows, columns) are the values that twins must share."""
 
     rank: Longs
     label: Longs
@@ -67,7 +68,10 @@ class Rows(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """Things that ranks share: row ``i`` belongs to thing ``of[i]``; ``known`` describes things."""
+    """Flows, lines or links that several ranks share: row ``i`` belongs to item ``of[i]``.
+
+    ``known`` holds the values of each item that its twin must share.
+    """
 
     rows: Rows
     of: Longs
@@ -75,7 +79,7 @@ class Shared(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """All parts of each rank."""
+    """All parts of each rank of a program, as tables."""
 
     nodes: Rows
     own: tuple[Rows, ...]  # all else that is a rank's alone: what follows a node, turns, strands
@@ -128,13 +132,13 @@ def _columns(table: Table, *names: str) -> Longs:
 
 
 def _nest_rows(rows: Rows, of: Longs, number: Longs, known: Longs) -> Rows:
-    """Return rows of rows, labelled by the outer row and a number."""
+    """Return rows that belong to outer rows ``of``, labelled by outer row and ``number``."""
     width = int(number.max(initial=0)) + 1
     return Rows(rows.rank[of], rows.label[of] * width + number, known)
 
 
 def _nodes(s: Structure, place: Longs) -> Rows:
-    """Return the nodes, ordered by their places within their ranks."""
+    """Return a row per node, labelled by the node's position within its rank."""
     rank = s.nodes["cls"].astype(np.int64)
     stream = np.where(s.nodes["stream"] < 0, NONE, s.nodes["stream"] - rank * s.shape.n_streams)
     known = _columns(s.nodes, "kind", "key", "tally", "waits", "duration")
@@ -142,7 +146,7 @@ def _nodes(s: Structure, place: Longs) -> Rows:
 
 
 def _following(s: Structure, place: Longs) -> Rows:
-    """Return the followers of each node, which belong to the same rank."""
+    """Return a row per (node, successor); both belong to one rank."""
     node, number = ragged_positions(s.nodes["next_end"] - s.nodes["next_start"])
     following = s.following[s.nodes["next_start"][node] + number]
     known = np.stack([place[following], s.nodes["cls"][following] - s.nodes["cls"][node]], axis=1)
@@ -162,7 +166,7 @@ def _flows(s: Structure, tables: Tables, place: Longs) -> Shared:
 def _hops(
     s: Structure, tables: Tables, of_pair: Rows, pairs: Table, place: Longs
 ) -> tuple[Rows, Longs]:
-    """Return the hops of all messages, and their links."""
+    """Return a row per hop of each message, and the link of each hop."""
     crossing = np.flatnonzero(s.forms["kind"][s.flows["form"]] == POINT_TO_POINT)
     sender = s.members[s.flows["member_start"][crossing]]
     others = of_pair.label.max(initial=0) + 1 + place[sender["node"]]
@@ -176,7 +180,7 @@ def _hops(
 
 
 def _geometries(tables: Tables, n_dims: int) -> Longs:
-    """Return a number for all lines that join ranks equally far apart in one dimension."""
+    """Return a number per line; lines of equal spacing in one dimension share a number."""
     geometry = np.zeros(len(tables.plans.lines), np.int64)
     for g, places in enumerate(tables.plans.places["line"]):
         for d, lines in enumerate(places[:n_dims]):
@@ -185,7 +189,7 @@ def _geometries(tables: Tables, n_dims: int) -> Longs:
 
 
 def _turns(tables: Tables, geometry: Longs) -> Table:
-    """Return the turns of all ranks, in the order of their pairs in ``Plans.ways``."""
+    """Return a TURN (one rank's part in one kind of phase) each, in the order of ``Plans.ways``."""
     plans = tables.plans
     line, kind = np.nonzero(plans.line_plans["members"] != NONE)
     of = plans.line_plans[line, kind]
@@ -218,7 +222,7 @@ def _pairs(s: Structure, tables: Tables, turns: Table) -> Table:
 
 
 def _kinds(links: tuple[Link, ...]) -> Longs:
-    """Return a number for each link's kind, valid at all points of a program."""
+    """Return a number per link; links of equal dimension, bandwidth, latency, buffer share it."""
     kinds = [(link.dim, link.bandwidth, link.latency, link.buffer or 0.0) for link in links]
     return np.unique(np.array(kinds), axis=0, return_inverse=True)[1].reshape(-1)
 
@@ -227,7 +231,7 @@ _Hashes = NDArray[np.uint64]
 
 
 class Twins(NamedTuple):
-    """The twin of each rank's colour, node, flow, line, turn and link, by number."""
+    """The twin of each node, flow, line, turn and link, by number, and each rank's colour."""
 
     first: Longs  # (colours,) the twin of all ranks of a colour
     colour: Longs  # (R,)
@@ -239,13 +243,14 @@ class Twins(NamedTuple):
 
 
 class _MismatchError(Exception):
-    """Something differs from its twin."""
+    """A rank, node, flow, line or link differs from its twin, so the program does not fold."""
 
 
 def refine(parts: Parts, n: int) -> Longs | None:
-    """Return the coarsest equitable colours of ``n`` ranks, numbered by their first ranks.
+    """Return the colour of each of ``n`` ranks by the coarsest equitable partition.
 
-    Return None if colours have unequal numbers of ranks, or a single one.
+    Colours are numbered by their first ranks.  Return None if colours have unequal numbers of
+    ranks, or if a colour has a single rank.
     """
     own = [_Sums(rows.rank, n)(_hash_rows(rows)) for rows in (parts.nodes, *parts.own)]
     of_messages, messages = _Sums(parts.messages.rank, n), _hash_rows(parts.messages)
@@ -270,7 +275,7 @@ def refine(parts: Parts, n: int) -> Longs | None:
 
 
 class _Sums:
-    """Sums of hashes over the items of each of ``n`` indices."""
+    """Adds up hashes by index: the sum over all items of each of ``n`` indices."""
 
     def __init__(self, index: NDArray[np.integer], n: int) -> None:
         self._order, self._n = np.argsort(index, kind="stable"), n
@@ -309,7 +314,7 @@ def _number_hashes(hashes: _Hashes) -> Longs:
 
 
 def find_twins(parts: Parts, colour: Longs) -> Twins | None:
-    """Return the twins of everything, or None if anything differs from its twin."""
+    """Return the twins for a colouring of ranks, or None if any item differs from its twin."""
     first = np.unique(colour, return_index=True)[1]
     twin = first[colour]
     try:
@@ -333,7 +338,7 @@ def _require(*same: bool | np.bool_) -> None:
 
 
 def _find_row_twins(rows: Rows, twin: Longs) -> Longs:
-    """Return the twin of each row, after checking that both have the same facts."""
+    """Return the twin of each row; raise an error unless both have equal known values."""
     n = np.bincount(rows.rank, minlength=len(twin))
     _require(np.array_equal(n, n[twin]))
     width = int(rows.label.max(initial=0)) + 1
@@ -346,9 +351,9 @@ def _find_row_twins(rows: Rows, twin: Longs) -> Longs:
 
 
 def _find_shared_twins(shared: Shared, twin: Longs) -> tuple[Longs, Longs]:
-    """Return the twin of each shared thing and of its rows.
+    """Return the twin of each shared item, and the twin of each of its rows.
 
-    The twin of a thing is the first row's twin, or NONE if the thing is unused.
+    The twin of an item is the item of its first row's twin, or NONE if the item is unused.
     """
     rows = _find_row_twins(shared.rows, twin)
     of, row = _distinct_pairs(shared.of, rows)
@@ -369,7 +374,7 @@ def _find_shared_twins(shared: Shared, twin: Longs) -> tuple[Longs, Longs]:
 
 
 def _check_flows(parts: Parts, twin_row: Longs, colour: Longs) -> None:
-    """Require one sending node of each colour per flow, and distinct keys within a rank."""
+    """Require one sender of each colour per flow, and distinct flow keys within a rank."""
     members = slice(0, parts.n_members)
     of, rank = parts.flows.of[members], parts.flows.rows.rank
     flow, row = _distinct_pairs(of, twin_row[members])
@@ -377,7 +382,7 @@ def _check_flows(parts: Parts, twin_row: Longs, colour: Longs) -> None:
 
 
 def _distinct_pairs(one: Longs, other: Longs) -> tuple[Longs, Longs]:
-    """Return the distinct pairs of two columns in order; ``other`` is not negative."""
+    """Return the distinct pairs of two columns, sorted; ``other`` is not negative."""
     width = int(other.max(initial=0)) + 1
     return np.divmod(np.unique(one * width + other), width)
 
@@ -388,7 +393,7 @@ def _are_distinct(one: Longs, other: Longs) -> bool:
 
 @dataclass(frozen=True)
 class Folding:
-    """A program of representative ranks, and the representative of each rank."""
+    """The folded program, with one rank per colour, and maps from the original items to it."""
 
     program: Program
     tables: Tables
@@ -401,9 +406,9 @@ class Folding:
 
 
 def find_folding(program: Program, network: Network, tables: Tables) -> Folding | None:
-    """Return the folding of a program, valid at all its points, or None.
+    """Return the folding of a program, valid at all its bandwidths, or None.
 
-    There is none if no two ranks are equivalent, switches reduce, or accesses share servers.
+    None if no two ranks are equivalent, if switches reduce, or if accesses share memory servers.
     """
     s = program.structure
     if tables.interconnect or len(tables.reductions) or len(s.services):
@@ -427,7 +432,7 @@ def find_folding(program: Program, network: Network, tables: Tables) -> Folding 
 
 
 def _quotient(s: Structure, tables: Tables, parts: Parts, twins: Twins) -> tuple[Structure, Tables]:
-    """Return the structure and the tables with one rank per colour."""
+    """Return the structure and the tables of the folded program, with one rank per colour."""
     structure = _structure(s, twins)
     flows, n_gathered = join_forms(structure, tables.flows[np.unique(twins.flow)])
     turns = np.flatnonzero(twins.turn == np.arange(len(twins.turn)))
@@ -449,7 +454,7 @@ def _quotient(s: Structure, tables: Tables, parts: Parts, twins: Twins) -> tuple
 
 
 def _number_twins(twin: Longs) -> Longs:
-    """Return the number of each item's twin among the twins; NONE where there is none."""
+    """Return the position of each item's twin among all twins; NONE for items without one."""
     return np.where(twin == NONE, NONE, np.searchsorted(np.unique(twin[twin != NONE]), twin))
 
 
@@ -480,7 +485,7 @@ def _structure(s: Structure, twins: Twins) -> Structure:
 
 
 def _members(s: Structure, flows: Table, node_of: Longs) -> tuple[Table, Longs]:
-    """Return one member of each colour of each flow, and their number by flow."""
+    """Return the folded members of ``flows``, one per colour, and their number per flow."""
     flow, place = ragged_positions(flows["member_end"] - flows["member_start"])
     node = node_of[s.members["node"][flows["member_start"][flow] + place]]
     flow, node = np.unique(np.stack([flow, node]), axis=1)
@@ -490,7 +495,7 @@ def _members(s: Structure, flows: Table, node_of: Longs) -> tuple[Table, Longs]:
 
 
 def _routes(tables: Tables, used: Longs, link: Longs) -> tuple[Table, Ints]:
-    """Return the used routes over the twins of their links."""
+    """Return the routes ``used``, with each link replaced by its twin, and their hops."""
     routes = tables.routes[used]
     lengths = routes["end"] - routes["start"]
     row, place = ragged_positions(lengths)
@@ -503,9 +508,9 @@ def _routes(tables: Tables, used: Longs, link: Longs) -> tuple[Table, Ints]:
 def _plans(
     s: Structure, tables: Tables, parts: Parts, twins: Twins, turns: Longs, pairs: Table
 ) -> Plans:
-    """Return the plans of the twins, on lines with one rank per colour.
+    """Return the plans of the folded program, on lines with one rank per colour.
 
-    Each twin's turn has its own MEMBER_PLAN; those of a line and a kind are in the order of ranks.
+    Each twin's turn has a separate MEMBER_PLAN; the plans of a line and a kind are in rank order.
     """
     whole, line_of = tables.plans, _number_twins(twins.line)
     own = parts.turns[turns]
@@ -550,7 +555,7 @@ def _ways(s: Structure, tables: Tables, parts: Parts, twins: Twins, pairs: Table
 def _places(
     s: Structure, tables: Tables, twins: Twins, line: Longs, rank: Longs
 ) -> tuple[Table, Table, Ints]:
-    """Return the place of each rank on its lines and in its groups, the lines, and their ranks."""
+    """Return the folded ranks' places on lines and in groups, the lines, and the lines' ranks."""
     on = np.unique(np.stack([line, rank]), axis=1)
     lengths = np.bincount(on[0])
     starts = np.cumsum(lengths) - lengths

@@ -24,14 +24,14 @@ OF_OTHERS = 2  # what goes through an interconnect's I/O controllers, too
 
 
 def precedence_of(group: str) -> int:
-    """Return the precedence of a group's messages; "" is point-to-point."""
+    """Return the precedence of a group's messages (lower goes first); "": point-to-point."""
     return {"": BETWEEN_STAGES, "tensor": OF_TENSOR}.get(group, OF_OTHERS)
 
 
 def may_suspend(program: Program) -> bool:
-    """Return whether messages may be suspended for others.
+    """Return whether a message in flight may be suspended for another one.
 
-    They may if the interconnect preempts and the messages differ in precedence.
+    This needs an interconnect that preempts, and messages of different precedence.
     """
     interconnect = program.communication.network.interconnect
     if interconnect is None or not interconnect.preempts:
@@ -46,16 +46,17 @@ _FUSED_RING = TwoLevelRings(0, 0, reversed_half=False)  # which is one ring, of 
 
 
 class Line(NamedTuple):
-    """The members of a phase by coordinate; in a ``circle`` they send both ways round."""
+    """The ranks that run a phase, by coordinate; ``circle``: they close a ring, used both ways."""
 
     ranks: tuple[int, ...]
     circle: bool = False
 
 
 class Phase(NamedTuple):
-    """A phase of a collective; a member enters it with ``n_bytes``, or ``size`` whole bytes.
+    """A phase of a collective's chunk in dimension ``dim``.
 
-    Messages of a lower ``precedence`` go first: on an interconnect, or in packets with priorities.
+    Each member enters it with ``n_bytes``, which is ``size`` in whole bytes.  Messages of a lower
+    ``precedence`` go first: on an interconnect, or in packets with priorities.
     """
 
     dim: int
@@ -66,12 +67,12 @@ class Phase(NamedTuple):
     precedence: int
 
     def rounds(self, line: Line) -> MemberRounds | SwitchRounds:
-        """Return the rounds of the members of a line in this phase."""
+        """Return the rounds of messages with which the members of ``line`` run this phase."""
         return _rounds(self.algorithm, self.kind, len(line.ranks), line.circle)
 
 
 class Crossing(NamedTuple):
-    """A point-to-point message: it queues at the port into ``dim`` and crosses ``crosses``."""
+    """A point-to-point message: it queues at the port into ``dim`` and crosses dims ``crosses``."""
 
     dim: int
     target: int
@@ -81,10 +82,10 @@ class Crossing(NamedTuple):
 
 
 class Phases:
-    """Phases and lines of a program at its point, computed on demand.
+    """The phases of each chunk, and the lines that run them, computed on demand.
 
-    The order in which a chunk visits the dimensions, and the kinds of its phases, are the phase
-    kernel's; durations are not taken from it.
+    The order in which a chunk visits the dimensions, and the kinds of its phases, are taken from
+    the phase kernel; durations are not.
     """
 
     def __init__(self, program: Program, network: Network, plan: InterconnectPlan | None) -> None:
@@ -97,7 +98,7 @@ class Phases:
         self._line = lru_cache(maxsize=None)(self._find_line)
 
     def crossing(self, flow: int) -> Crossing:
-        """Return the point-to-point message of a flow."""
+        """Return the point-to-point message of flow ``flow``."""
         s = self._program.structure
         record = s.flows[flow]
         form, span = s.forms[record["form"]], self._times.spans[record["form"]]
@@ -110,9 +111,9 @@ class Phases:
         )
 
     def step(self, flow: int, chunk: int, number: int, rank: int) -> tuple[Phase, Line] | None:
-        """Return a chunk's phase by ``number`` and the ranks that ``rank`` meets in it.
+        """Return phase ``number`` of a flow's chunk, and the line on which ``rank`` runs it.
 
-        After the last phase it is None.
+        Return None after the last phase.
         """
         group = self._program.names.flow_group[flow]
         phases = self._of_chunk(self._forms[flow], chunk, group)
@@ -125,7 +126,7 @@ class Phases:
         return phase._replace(algorithm=algorithm), line
 
     def _read_chunk(self, form: int, chunk: int, group: str) -> tuple[Phase, ...]:
-        """Return the phases that a chunk of a collective's form passes through."""
+        """Return the phases of chunk ``chunk`` of a collective, in order."""
         s, span = self._program.structure, self._times.spans[form]
         first = span["start"] + (chunk % span["variants"]) * span["length"]
         entries = self._times.phases[first : first + span["length"]]
@@ -152,17 +153,17 @@ class Phases:
 def _rounds(
     algorithm: Algorithm, kind: CollectiveKind, p: int, circle: bool
 ) -> MemberRounds | SwitchRounds:
-    """Return the rounds of an algorithm, which all chunks and lines of a dimension share."""
+    """Return the rounds of ``algorithm`` for ``p`` members; cached, as all chunks share them."""
     return algorithm.rounds(kind, p, circle)
 
 
 def algorithm_on_line(
     algorithm: Algorithm, kind: CollectiveKind, ranks: Sequence[int], plan: InterconnectPlan | None
 ) -> Algorithm:
-    """Return the algorithm as a line runs it.
+    """Return the algorithm with which a line runs a collective.
 
-    One that is decomposed on an interconnect (see :class:`InterconnectPlan`) runs rings instead of
-    reducing in switches.
+    On an interconnect, a line that is decomposed (see :class:`InterconnectPlan`) runs rings instead
+    of reducing in switches.
     """
     if plan is None or not isinstance(algorithm, InSwitch):
         return algorithm
@@ -172,10 +173,10 @@ def algorithm_on_line(
 
 
 def interconnect_plan(program: Program) -> InterconnectPlan | None:
-    """Return the plan of the program's interconnect for its groups, or None.
+    """Return the interconnect's placement and schedule for the program's groups, or None.
 
     See :meth:`Interconnect.plan`.  The lines of a group that differ in one dimension run their
-    collectives at once.
+    collectives at the same time.
     """
     communication = program.communication
     interconnect, sizes = communication.network.interconnect, communication.topology.sizes

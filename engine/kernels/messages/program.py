@@ -1,4 +1,4 @@
-"""Programs with one class per rank, their checks, and the result of a run.
+"""Programs with one class per rank for message fidelity, their checks, and results of runs.
 
 Messages and packets of a program are counted before ranks are lowered one by one.
 """
@@ -33,7 +33,7 @@ from dimsweep.engine.workload.graph import Workload
 
 
 class Span(NamedTuple):
-    """A time in which a message held a link (ps), and the name of its operator."""
+    """An interval in which a message held a link (ps), and the name of its operator."""
 
     start: int
     end: int
@@ -41,11 +41,12 @@ class Span(NamedTuple):
 
 
 class LinkAccount(NamedTuple):
-    """The traffic of a link.
+    """The traffic of one link in a run.
 
-    ``busy`` is the ps in which messages held it, ``utilisation`` the bytes over what its bandwidth
-    could have carried in the whole time, ``longest_queue`` how many messages waited for it at once,
-    or, where they share it, were on it beside another.
+    ``busy`` is the ps in which messages held it.  ``utilisation`` is the bytes divided by what its
+    bandwidth could have carried in the whole run.  ``longest_queue`` is the maximum number of
+    messages that waited for the link at once or, where messages share links, were on it next to
+    another.
     """
 
     link: Link
@@ -59,7 +60,7 @@ class LinkAccount(NamedTuple):
     def from_totals(
         cls, end: int, link: Link, n_bytes: float, busy: int, longest: int, spans: Iterable[Span]
     ) -> "LinkAccount":
-        """Return the account of a link at time ``end`` (ps)."""
+        """Return the account of a link from its totals at the run's end ``end`` (ps)."""
         used = n_bytes / (link.bandwidth * end / PICOSECONDS) if end else 0.0
         return cls(link, n_bytes, busy, used, longest, tuple(spans))
 
@@ -70,14 +71,14 @@ def round_ps(picoseconds: float) -> int:
 
 
 class OperatorSpan(NamedTuple):
-    """The time in which a node of the program ran (ps)."""
+    """The interval in which a node (operator) of the program ran (ps)."""
 
     start: int
     end: int
 
 
 class PhaseSpan(NamedTuple):
-    """A time in which a rank's port was busy with a phase (ps)."""
+    """An interval in which a rank's port was busy with a phase (ps)."""
 
     rank: int
     dim: int
@@ -88,7 +89,10 @@ class PhaseSpan(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class MessageRun:
-    """One point simulated message by message; the classes of ``program`` are its ranks."""
+    """The result of simulating a program at one point, message by message.
+
+    The classes of ``program`` are its ranks.
+    """
 
     program: Program
     network: Network
@@ -104,7 +108,7 @@ class MessageRun:
 
 
 def measures_by_rank(**of_rank: NDArray[Any]) -> Measures:
-    """Return the measures of one finished point, from columns by rank."""
+    """Return the measures of one finished point, with one value per rank in each column."""
     return Measures(
         outcome=np.array([FINISHED], dtype=np.int32),
         time=of_rank["end"].max(keepdims=True),
@@ -116,10 +120,10 @@ def measures_by_rank(**of_rank: NDArray[Any]) -> Measures:
 def stuck_error(
     program: Program, states: Sequence[int], runs: Mapping[int, int], blocked: Sequence[str]
 ) -> DimsweepError:
-    """Return the error of a run that cannot finish.
+    """Return the error of a run that cannot finish (a deadlock).
 
     ``blocked`` names the links that are blocked for ever, each with the message that it holds; if
-    there are none, see :func:`explain_stuck`.
+    none are blocked, see :func:`explain_stuck`.
     """
     if not blocked:
         return explain_stuck(program, states, runs)
@@ -135,12 +139,12 @@ def stuck_error(
 
 
 def too_long_error() -> DimsweepError:
-    """Return the error of a run that lasts too long."""
+    """Return the error of a run whose simulated time exceeds the supported range."""
     return outcome_error(TOO_LONG)
 
 
 def reducing_error() -> DimsweepError:
-    """Return the error of a reduction by switches that flows or packets cannot carry."""
+    """Return the error for a reduction in switches, which flows and packets do not support."""
     return DimsweepError(
         "flows and packets cannot be reduced by switches",
         where="fidelity",
@@ -177,10 +181,10 @@ def lower_by_rank(
 ) -> Program:
     """Lower ``workload`` to a program with one class per rank, for the message kernel.
 
-    Raises :class:`DimsweepError` as :func:`engine.lower` does, and, before ranks are lowered one by
-    one, when they would send more messages than ``network.max_messages`` or (with
-    ``fidelity=packet``) more packets than ``network.max_packets``, or a collective library would
-    send them, or an algorithm that goes by the links of a graph would do so dimension by dimension.
+    Raises :class:`DimsweepError` as :func:`engine.lower` does.  Before ranks are lowered one by
+    one, it also raises for more messages than ``network.max_messages``, for more packets than
+    ``network.max_packets`` (with ``fidelity=packet``), for messages of a collective library, and
+    for algorithms that use a whole graph in each of several dimensions.
     """
     alike = lower(workload, cluster)
     if alike.chooser is not None:
@@ -206,8 +210,8 @@ def lower_by_rank(
 def _check_one_dimension(program: Program) -> None:
     """Raise :class:`DimsweepError` for a collective that would use a whole graph twice.
 
-    That is one that crosses several dimensions with algorithms that use the links of a graph
-    without dimensions.
+    This is a collective over several dimensions whose algorithms use the links of a graph without
+    dimensions.
     """
     s, communication = program.structure, program.communication
     used = sorted(set(zip(s.flows["form"].tolist(), program.names.flow_group, strict=True)))
@@ -232,7 +236,7 @@ def _check_one_dimension(program: Program) -> None:
 
 
 def network_of(program: Program) -> Network:
-    """Return the network that the program runs on, at its bandwidth and latency.
+    """Return the network that the program runs on, with the program's bandwidths and latencies.
 
     Links that are down are left out.  Raises :class:`DimsweepError` if a network from a graph has
     another number of NPUs than the topology, the fabrics do not fit the dimensions, or the
@@ -244,7 +248,7 @@ def network_of(program: Program) -> Network:
 
 
 def _full_network(program: Program) -> Network:
-    """Return the network as it was bought."""
+    """Return the network without degradations: all links at full bandwidth."""
     topology, model = program.communication.topology, program.communication.network
     if model.interconnect is not None:
         model.interconnect.check_ranks(topology.n_npus)
@@ -300,7 +304,7 @@ _PACKETS_PER_SECOND = 500_000  # packets that are simulated in a second, or fewe
 
 
 def count_messages(program: Program, network: Network | None = None) -> int:
-    """Return the number of messages of all ranks, before buffers cut them into parts.
+    """Return the number of messages of all ranks, before large ones are split to fit buffers.
 
     Classes may stand for any number of ranks.  Chunks are assumed to visit the dimensions in the
     baseline order.  (Where Themis chooses another, an algorithm may fuse reduce-scatter and
@@ -337,8 +341,8 @@ def check_message_count(n_messages: int, model: NetworkModel) -> None:
 def check_packets(program: Program, n_messages: int) -> None:
     """Raise :class:`TooManyError` if ranks send more packets than ``network.max_packets``.
 
-    The bytes are those of the phase kernel, which is fast; the last packet of a message may be
-    shorter than the others.
+    The number of bytes comes from the phase kernel, which is fast; the last packet of a message may
+    be shorter than the others.
     """
     model = program.communication.network
     sent = try_one(program).measures.bytes_sent[0].sum(axis=1)

@@ -1,7 +1,7 @@
-"""The records of messages, and their tables, which all kernels of messages share.
+"""Record types of messages and plans, shared by the compiled and the SimPy kernel.
 
-:mod:`engine.kernels.messages` says what the words mean.  Records of runs, such as a message under
-way, are in :mod:`engine.kernels.network.state`.
+:mod:`engine.kernels.messages` explains the terms.  Record types of the state of a run, such as a
+message in flight, are in :mod:`engine.kernels.network.state`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -129,7 +129,7 @@ TRAIN = record(
 
 
 class Plans(NamedTuple):
-    """The plans of the members of lines, and the places of ranks on lines."""
+    """Tables of the plans (messages of each member of each line), and of the ranks on lines."""
 
     members: Table  # MEMBER_PLAN
     strands: Table  # PLAN_STRAND
@@ -144,7 +144,7 @@ class Plans(NamedTuple):
 
 
 class Io(NamedTuple):
-    """The transfers through an interconnect's I/O controllers."""
+    """Tables of the loads and stores through an interconnect's I/O controllers."""
 
     transfers: Table  # TRANSFER
     members: Table  # IO_MEMBER
@@ -152,7 +152,7 @@ class Io(NamedTuple):
 
 
 def named_records(rows: Sequence[Mapping[str, object]], dtype: np.dtype[np.void]) -> Table:
-    """Return rows as records; all rows have the same fields, and the others are zero."""
+    """Return rows (dicts) as records of ``dtype``; fields that the rows lack are zero."""
     table = np.zeros(len(rows), dtype=dtype)
     for name in rows[0] if rows else ():
         table[name] = [row[name] for row in rows]

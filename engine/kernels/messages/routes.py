@@ -1,14 +1,14 @@
 """Routes of messages, cascades through switches, and an interconnect's I/O controllers.
 
-**Cascades** are messages that set each other off, link by link.  A *launch* takes a message over
-one link.  When it begins to arrive at the far end (or has arrived completely, if it is stored
-there) it reaches a *gate*; when all messages that a gate expects have reached it, it starts the
-next launches.
+**Cascades** are messages that trigger each other, link by link.  A *launch* takes a message over
+one link.  When the message begins to arrive at the far end (or has arrived completely, if it is
+stored there) it reaches a *gate*; when all messages that a gate expects have reached it, it starts
+the next launches.
 
-**Input and output.**  A *transfer* is an access of one rank, or one shared by the members of a
-group.  Each controller sends, or takes, an equal part of it in pieces, which *trains* carry: a
-train has a tree of links for itself, and sends its next piece when all receivers have the one
-before.
+**Input and output.**  A *transfer* is a load or store of one rank, or one shared by the members of
+a group.  Each controller sends, or receives, an equal part of it in pieces, which *trains* carry: a
+train has a separate tree of links, and sends its next piece when all receivers have the previous
+one.
 """
 
 import math
@@ -37,7 +37,7 @@ from dimsweep.engine.topology.coordinates import group_members
 
 
 def router_of(network: Network, model: NetworkModel) -> Router:
-    """Return the router of a network; it routes by dimension unless configured otherwise."""
+    """Return the router of a network; dimension-order routing unless configured otherwise."""
     default = Routing.DIMENSION_ORDER if network.sizes else Routing.SHORTEST
     if model.interconnect is not None:
         default = model.interconnect.routing
@@ -45,24 +45,24 @@ def router_of(network: Network, model: NetworkModel) -> Router:
 
 
 def buffer_rooms(network: Network, model: NetworkModel) -> list[int]:
-    """Return the buffer at the far end of each link (whole bytes); NONE without limit."""
+    """Return the capacity of the buffer at the far end of each link (bytes); NONE: unlimited."""
     sizes = (model.buffer if link.buffer is None else link.buffer for link in network.links)
     return [NONE if size is None else max(1, int(size)) for size in sizes]
 
 
 def minimum_room(rooms: Iterable[int]) -> int:
-    """Return the minimum of some rooms; NONE if none is limited."""
+    """Return the minimum of buffer capacities (bytes); NONE if all are unlimited."""
     limits = [room for room in rooms if room != NONE]
     return min(limits, default=NONE)
 
 
 def n_parts(n_bytes: float, room: int) -> int:
-    """Return how many parts a message has so that a buffer of ``room`` bytes holds two of them."""
+    """Return the number of equal parts of a message such that ``room`` bytes hold two of them."""
     return 1 if room == NONE else max(1, math.ceil(2 * n_bytes / room))
 
 
 def shared_switch(network: Network, model: NetworkModel, npus: frozenset[int]) -> str:
-    """Return the switch that reduces for NPUs without a tree.
+    """Return the switch to which all ``npus`` are linked, which reduces for them.
 
     Raises :class:`DimsweepError` if there is none.
     """
@@ -88,11 +88,12 @@ def shared_switch(network: Network, model: NetworkModel, npus: frozenset[int]) -
 
 
 class Launch(NamedTuple):
-    """A message over a link (by number) to a ``gate``, or to its end (NONE).
+    """One message of a cascade over one link, to a ``gate`` or to its end (NONE).
 
-    ``who`` is the NPU that sends it or, at its end, receives it; for I/O, its place among the
-    receivers; or NONE.  A reduction's launch carries what a source sends ``up``, what ``copies``
-    targets receive, or the smaller of both; it is one of ``parts`` sent side by side.
+    ``who`` is the NPU that sends it or, at its end, receives it; for I/O, the index among the
+    receivers; or NONE.  In a reduction it carries the bytes that a source sends (``up``), the bytes
+    that ``copies`` targets receive, or the smaller of both; it is one of ``parts`` sent
+    concurrently.
     """
 
     link: int
@@ -104,7 +105,7 @@ class Launch(NamedTuple):
     parts: int = 1
 
     def n_bytes(self, up: float, down: float) -> float:
-        """Return its bytes, if a source sends ``up`` and a target receives ``down``."""
+        """Return this message's bytes if a source sends ``up`` and a target gets ``down`` bytes."""
         if not self.copies:
             return up / self.parts
         # Shards of their own for targets, or one copy of what is for all of them.
@@ -112,17 +113,17 @@ class Launch(NamedTuple):
 
 
 class Gate(NamedTuple):
-    """A gate: after ``expected`` messages it triggers ``launches`` (from, to)."""
+    """After ``expected`` messages have reached it, this gate starts ``launches`` (from, to)."""
 
     expected: int
     launches: tuple[int, int]
 
 
 class Cascade(NamedTuple):
-    """A cascade of launches and gates; ``first`` are its initial launches (from, to).
+    """Messages over one link each that trigger each other; ``first`` are the initial (from, to).
 
-    ``ways_up`` are the links from each source of a reduction to the top; those between switches
-    count twice, for the way back.
+    ``ways_up`` are the links from each source of a reduction to the top switch; links between
+    switches count twice, for the way back.
     """
 
     launches: Sequence[Launch]
@@ -132,7 +133,7 @@ class Cascade(NamedTuple):
 
 
 def cascade_of_piece(tree: IoTree) -> Cascade:
-    """Return the cascade of a piece from or to an I/O controller.
+    """Return the cascade of one piece of a load or store along ``tree``.
 
     Launches that begin together are adjacent.
     """
@@ -148,9 +149,10 @@ def cascade_of_piece(tree: IoTree) -> Cascade:
 
 
 class Passage(NamedTuple):
-    """The way of a line's reductions through switches: its tree, turn and round.
+    """How a line's reductions pass through switches: its tree, its set (``turn``) and its round.
 
-    Sets of lines that cannot pass at once take turns; ``turn`` NONE waits for no other line.
+    Sets of lines that cannot use the switches at once take turns; with ``turn`` NONE a line waits
+    for no other line.
     """
 
     tree: ReductionTree
@@ -160,9 +162,9 @@ class Passage(NamedTuple):
 
 
 class Passages:
-    """The passages of all lines, by their members' NPUs.
+    """Finds the passage of each line, by its members' NPUs.
 
-    Lines without a tree in the ``plan`` pass the switch that they share.
+    Lines without a tree in the ``plan`` use the switch to which all their NPUs are linked.
     """
 
     def __init__(
@@ -188,16 +190,16 @@ class Passages:
         return self._passages[line]
 
     def _cascade(self, sources: tuple[int, ...], targets: tuple[int, ...]) -> Cascade:
-        """Return the cascade from sources up their tree and down to targets.
+        """Return the cascade from ``sources`` up their tree of switches and down to ``targets``.
 
-        Each switch passes on what all inputs below it have begun to send.
+        Each switch forwards a reduced message when all inputs below it have begun to arrive.
         """
         tree = self.passage((*sources, *targets)).tree
         return _ThroughSwitches(self._network.number, tree, sources, targets).cascade()
 
 
 class _ThroughSwitches:
-    """Builder of a cascade, from its end to its beginning."""
+    """Builder of the cascade of one reduction; it adds the last launches first."""
 
     def __init__(
         self,
@@ -272,7 +274,7 @@ class _ThroughSwitches:
 
 
 def _npus_by_leaf(tree: ReductionTree, npus: Sequence[int]) -> dict[str, list[int]]:
-    """Return the NPUs below each leaf that has any, in order."""
+    """Return the NPUs among ``npus`` below each leaf switch, without empty leaves."""
     found: dict[str, list[int]] = defaultdict(list)
     for leaf, own in tree.leaves.items():
         for npu in npus:
@@ -287,9 +289,9 @@ _PIECES_IN_FLIGHT = (
 
 
 class Train(NamedTuple):
-    """Pieces that cross one tree one after another.
+    """A sequence of pieces that cross one tree of links one after another.
 
-    It ends at the NPUs that need them, and perhaps at others, which are listed after those.
+    A piece is delivered to the NPUs that need it, and possibly to others, which are listed last.
     """
 
     cascade: Cascade
@@ -302,10 +304,10 @@ class Train(NamedTuple):
 
 
 class Trains(NamedTuple):
-    """All trains between the controllers and some NPUs.
+    """All trains between the I/O controllers and some NPUs.
 
-    A piece has a ``share`` of the bytes of one NPU, and ``late`` is the latency (ps) of each NPU's
-    last piece.
+    A piece has the fraction ``share`` of the bytes of one NPU, and ``late`` is the latency (ps) of
+    each NPU's last piece.
     """
 
     trains: tuple[Train, ...]
@@ -324,7 +326,7 @@ class Trains(NamedTuple):
 
 
 class Transfer(NamedTuple):
-    """A load or ``store`` that some ``ranks`` share: ``nodes`` of the program, one each."""
+    """A load, or a ``store``, that ``ranks`` share; ``nodes`` are their nodes in the program."""
 
     n_bytes: float
     store: bool
@@ -334,7 +336,7 @@ class Transfer(NamedTuple):
 
 
 def io_plan(program: Program, network: Network, plan: InterconnectPlan | None) -> list[Transfer]:
-    """Return the transfers of a program through an interconnect's I/O controllers, if any."""
+    """Return the transfers of a program through I/O controllers; empty without an interconnect."""
     interconnect = program.communication.network.interconnect
     if plan is None or interconnect is None:
         return []
@@ -349,7 +351,10 @@ _Shared = tuple[tuple[int, ...], int, float, bool]
 
 
 def _accesses(program: Program) -> dict[_Shared, list[int]]:
-    """Return the nodes that share a memory access, by ranks, occurrence, bytes and direction."""
+    """Return the nodes of each memory access that ranks share.
+
+    Nodes share an access if they agree in ranks, occurrence, bytes and direction.
+    """
     communication = program.communication
     groups, sizes = list(communication.groups.values()), communication.topology.sizes
     members = cache(lambda group: group_members(groups[group], sizes))
@@ -372,7 +377,7 @@ def _trains(
     *,
     store: bool,
 ) -> Trains:
-    """Return the trains of a transfer; with few ways, each way has several trains."""
+    """Return the trains of a transfer; if there are few routes, each has several trains."""
     found: list[Train] = []
     npus = [plan.places[rank] for rank in ranks]
     if len(npus) > 1 and not (store or interconnect.multicasts):
@@ -397,7 +402,7 @@ def _trains(
 
 
 def _latencies(network: Network, tree: IoTree) -> dict[int, int]:
-    """Return the latency between a controller and each NPU, in either direction (ps)."""
+    """Return the latency (ps) between a controller and each NPU; equal in both directions."""
     found: dict[int, int] = {}
     waiting = [(place, 0) for place in tree.first]
     while waiting:

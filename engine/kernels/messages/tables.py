@@ -1,7 +1,7 @@
-"""The messages of a program as arrays, built once for all points.
+"""The messages of a program as arrays, built once for all its bandwidths.
 
 Links are numbered as in the network, ranks as in the program.  Cascades become gates and launches
-(:mod:`engine.kernels.network.gates`): those of reductions by switches, and those of transfers
+(:mod:`engine.kernels.network.gates`): the cascades of reductions by switches, and of transfers
 through an interconnect's I/O controllers.
 """
 
@@ -49,7 +49,10 @@ _OTHERS |= dict.fromkeys(("up", "down", "copies", "parts"), 0)
 
 
 class Launches:
-    """The launches and gates of all cascades; ``hops`` is the list of links that routes share."""
+    """Builder of the tables of launches and gates of all cascades.
+
+    ``hops`` is the list of links to which the links of launches are appended.
+    """
 
     def __init__(self, hops: list[int]) -> None:
         self._hops = hops
@@ -57,9 +60,9 @@ class Launches:
         self._launches: list[Row] = []
 
     def add(self, cascade: Cascade, columns: Callable[[Launch], Row]) -> Row:
-        """Add a cascade; return the columns of its first launches.
+        """Add a cascade; return the range of its first launches as columns.
 
-        ``columns`` returns the columns that only some launches have.
+        ``columns`` returns the further columns of a launch.
         """
         gates, at = len(self._gates), len(self._launches)
         self._gates += [
@@ -73,7 +76,7 @@ class Launches:
         return _span(at, cascade.first)
 
     def tables(self) -> tuple[Table, Table]:
-        """Return the tables LAUNCH and GATE."""
+        """Return all launches and all gates, as tables of LAUNCH and GATE."""
         return named_records(self._launches, records.LAUNCH), named_records(
             self._gates, records.GATE
         )
@@ -85,7 +88,7 @@ def _span(at: int, launches: tuple[int, int]) -> Row:
 
 
 class Reductions:
-    """All reductions of all lines."""
+    """Builder of the table of all reductions by switches of all lines."""
 
     def __init__(self, passages: Passages, launches: Launches) -> None:
         self._passages, self._launches = passages, launches
@@ -96,7 +99,7 @@ class Reductions:
 
     @property
     def n_per_step(self) -> int:
-        """Maximum number of messages that begin in one step."""
+        """Maximum number of messages that one event can start."""
         return max(self._most, self._most_waiting)
 
     def add(self, rounds: SwitchRounds, npus: Sequence[int], ports: Sequence[int]) -> range:
@@ -123,7 +126,7 @@ class Reductions:
         return range(before, len(self._reductions))
 
     def _write(self, cascade: Cascade, up: float, down: float, port_of: Mapping[int, int]) -> Row:
-        """Add the launches of the next reduction, and its ways up; return its columns."""
+        """Add the launches of the next reduction, and its links to the top; return its columns."""
         number = len(self._reductions)
 
         def columns(launch: Launch) -> Row:
@@ -141,13 +144,16 @@ class Reductions:
         return self._launches.add(cascade, columns)
 
     def tables(self) -> tuple[Table, Ints]:
-        """Return the table REDUCTION, and the ways up."""
+        """Return the table of REDUCTION, and the links from each source to the top switch."""
         ways = np.array(self._ways_up, dtype=np.int32).reshape(-1, _LONGEST_WAY + 1)
         return named_records(self._reductions, records.REDUCTION), ways
 
 
 def latencies_of(ways: Ints, latency: Longs, n: int) -> Longs:
-    """Return the longest way up, and between switches down again, of each reduction (ps)."""
+    """Return, for each of ``n`` reductions, the maximum latency (ps) over its ``ways``.
+
+    A way leads from a source up to the top switch, and between switches down again.
+    """
     known = np.append(latency, 0)  # for what is no link
     longest = np.zeros(n, np.int64)
     np.maximum.at(longest, ways[:, -1], known[ways[:, :-1]].sum(axis=1))
@@ -155,7 +161,7 @@ def latencies_of(ways: Ints, latency: Longs, n: int) -> Longs:
 
 
 def io_tables(transfers: Sequence[Transfer], launches: Launches) -> tuple[Io, int]:
-    """Return the tables of all transfers and the maximum number of pieces begun in one step.
+    """Return the tables of all I/O transfers, and the maximum number of pieces that start at once.
 
     Their messages are added to ``launches``.
     """
@@ -196,7 +202,7 @@ def io_tables(transfers: Sequence[Transfer], launches: Launches) -> tuple[Io, in
 
 
 def _row(number: int, train: Train, launches: Launches) -> Row:
-    """Add the launches of a train; return its row."""
+    """Add the launches of a train, and return the train's row of the table TRAIN."""
 
     def columns(launch: Launch) -> Row:
         return {"target": launch.who, "train": number}
@@ -210,7 +216,7 @@ N_KINDS = len(CollectiveKind)
 
 @dataclass(frozen=True)
 class Tables:
-    """The plans of a program, and the sizes of its ports' tables."""
+    """All messages of a program as tables, and the table sizes that its ports need."""
 
     plans: Plans
     flows: Table  # FLOW, before anything has happened
@@ -237,7 +243,10 @@ _NumberedRound = tuple[tuple[int, ...], float, tuple[tuple[float, int], ...]]
 
 
 class _Pair(NamedTuple):
-    """A member's messages to ``peer`` by one way, for one strand; ``slot`` is of the peer's."""
+    """Messages of ``member`` to ``peer`` over route ``way``, for one strand of the peer.
+
+    ``slot`` is the peer's slot in which they arrive.
+    """
 
     member: int
     peer: int
@@ -251,7 +260,7 @@ _PAIR = np.dtype([(name, "i4") for name in _Pair._fields])
 
 @dataclass
 class _Plan:
-    """The place in the tables of a line's plan."""
+    """The index in the tables of the plan of a line: its first MEMBER_PLAN, and its pairs."""
 
     members: int
     pairs: Table  # of _PAIR, those of one member after another
@@ -259,7 +268,7 @@ class _Plan:
 
 
 class _Plans:
-    """Plans by algorithm, each built once; equal strands are stored once."""
+    """Builder of the plans; each is built once per algorithm, and equal strands are stored once."""
 
     def __init__(self) -> None:
         self.members: list[tuple[int, ...]] = []
@@ -313,7 +322,7 @@ class _Plans:
         slots: Sequence[dict[tuple[int, int], int]],
         pairs: dict[_Pair, int],
     ) -> tuple[int, int]:
-        """Add the rounds of a strand unless they are known; return their range."""
+        """Add the rounds of a strand unless equal ones are stored; return their range."""
         # By identity, since a round's hash is that of all it sends; most strands repeat a few.
         own, numbered = slots[member], dict[int, _NumberedRound]()
         for round_ in strand:
@@ -342,7 +351,7 @@ class _Plans:
 
 
 def _slots(strands: Sequence[Strand]) -> dict[tuple[int, int], int]:
-    """Return the slots of a member, by strand and sender."""
+    """Return a member's slot numbers, by (strand, sender)."""
     found: dict[tuple[int, int], int] = {}
     for number, strand in enumerate(strands):
         for round_ in strand:
@@ -352,9 +361,9 @@ def _slots(strands: Sequence[Strand]) -> dict[tuple[int, int], int]:
 
 
 def _maximum_burst(strand: Strand) -> int:
-    """Return the maximum number of messages that a strand sends in one step.
+    """Return the maximum number of messages that one event can make a strand send.
 
-    Rounds that wait for nothing are sent with the one before.
+    Rounds that wait for nothing are sent together with the round before.
     """
     most = now = 0
     for round_ in strand:
@@ -364,7 +373,7 @@ def _maximum_burst(strand: Strand) -> int:
 
 
 class _Lines(NamedTuple):
-    """The lines of all groups in all dimensions."""
+    """All lines of all groups: ranks, dimension, and whether they close a ring."""
 
     places: Table  # (groups, D + 1, R) of PLACE
     ranks: list[tuple[int, ...]]
@@ -448,7 +457,7 @@ def _list_line_plans(
     plans: _Plans,
     interconnect: InterconnectPlan | None,
 ) -> list[tuple[int, int, _Plan]]:
-    """Return all lines, the kinds of phases that each may run, and their plans."""
+    """Return (line, kind of phase, plan) for all phases that lines may run."""
     algorithms = program.communication.algorithms
     known: dict[object, _Plan] = {}
     found = []
@@ -472,7 +481,7 @@ def _ways(
     n_strands: NDArray[np.int64],
     n_slots: NDArray[np.int64],
 ) -> Table:
-    """Return the WAYs of all pairs on all lines; note the first of each line in ``line_plans``."""
+    """Return the WAY of each pair on each line; write each line's first one into ``line_plans``."""
     n_ranks = lines.places.shape[-1]
     first_strand, first_slot = first_indices(n_strands, n_ranks), first_indices(n_slots, n_ranks)
     ways, n_ways = [], 0
@@ -491,7 +500,10 @@ def _ways(
 
 
 def first_indices(each: NDArray[np.int64], n_ranks: int) -> NDArray[np.int64]:
-    """Return the index of each port's first item, shape (ranks, D)."""
+    """Return the index of each port's first strand or slot, shape (ranks, D).
+
+    ``each``, shape (D,), is the number of strands or slots of a port in each dimension.
+    """
     counts = np.tile(each, n_ranks)
     return (np.cumsum(counts) - counts).reshape(n_ranks, len(each))
 
@@ -531,7 +543,7 @@ def _lines(program: Program, names: Sequence[str]) -> _Lines:
 
 
 def _phases(program: Program, names: Sequence[str], lines: _Lines) -> Iterator[tuple[int, int]]:
-    """Yield the lines with the kinds of phases that each may run."""
+    """Yield (line, kind of phase) for all phases that lines may run."""
     s = program.structure
     forms: dict[str, set[int]] = {name: set() for name in names}
     for form, name in zip(s.flows["form"].tolist(), program.names.flow_group, strict=True):
@@ -550,7 +562,7 @@ def _phases(program: Program, names: Sequence[str], lines: _Lines) -> Iterator[t
 
 
 class _Routes:
-    """The routes of messages, each found once."""
+    """Builder of the routes of messages between ranks; each route is computed once."""
 
     def __init__(self, program: Program, network: Network, places: Sequence[int]) -> None:
         model = program.communication.network
@@ -564,7 +576,7 @@ class _Routes:
         self.hops: list[int] = []
 
     def number(self, source: int, target: int, way: int) -> int:
-        """Return the number of a way between two ranks."""
+        """Return the number of the route between two ranks with the tie-breaker ``way``."""
         key = source, target, way
         number = self._known.get(key)
         if number is None:
@@ -576,7 +588,7 @@ class _Routes:
         return number
 
     def _links(self, source: int, target: int, way: int, start: int) -> Iterable[int]:
-        """Return the links of one way, or of all ways with their shares."""
+        """Return the links of one route, or of all shortest routes if messages are sprayed."""
         if way < 0 or not self._router.sprays:
             return self._router.route(source, target, way)
         spread = self._router.spread(source, target)
@@ -584,7 +596,7 @@ class _Routes:
         return spread
 
     def shares(self) -> Floats:
-        """Return the share of a message on each hop; empty if no message is sprayed."""
+        """Return the fraction of a message on each hop; empty if no message is sprayed."""
         if not self._shares:
             return np.zeros(0)
         shares = np.ones(len(self.hops))
@@ -593,7 +605,7 @@ class _Routes:
         return shares
 
     def table(self) -> Table:
-        """Return all routes, without the latencies of a point."""
+        """Return all routes as a table, without latencies, which differ between points."""
         table = np.zeros(len(self.ends), dtype=records.ROUTE)
         if not len(table):
             return table
@@ -608,7 +620,7 @@ class _Routes:
 
 
 def _flows(program: Program, names: Sequence[str], routes: _Routes) -> tuple[Table, int]:
-    """Return all flows, and the number of arrival counts that they need."""
+    """Return the table of all flows, and the number of arrival counters that they need."""
     s, groups = program.structure, program.names.flow_group
     numbers = {"": NONE} | {name: g for g, name in enumerate(names)}
     known = np.zeros(len(s.flows), records.FLOW)
@@ -622,9 +634,9 @@ def _flows(program: Program, names: Sequence[str], routes: _Routes) -> tuple[Tab
 
 
 def join_forms(s: Structure, known: Table) -> tuple[Table, int]:
-    """Return the flows of a structure joined with their forms and the columns ``known``.
+    """Return a table of a structure's flows, joined with their forms and the columns ``known``.
 
-    Also return the number of arrival counts that they need.
+    Also return the number of arrival counters that the flows need.
     """
     of, flows = s.flows["form"], known.copy()
     for table in (s.flows, s.forms[of]):

@@ -1,7 +1,7 @@
-"""The compiled kernel of messages: every NPU, every message, every link.
+"""The compiled message kernel: every NPU, every message, every link.
 
-It does what the SimPy kernel (:mod:`engine.kernels.reference`) does, in the same order and file by
-file, and is compared with it to the picosecond.
+It equals the SimPy kernel (:mod:`engine.kernels.reference`) in behaviour, order of events and
+division into files, and is compared with it to the picosecond.
 """
 
 from dimsweep.engine.kernels.network.run import MessageRunner, run_messages

@@ -1,12 +1,13 @@
-"""Carriers of messages: links, one message at a time, or flows or packets, which share links.
+"""Carriers in the network kernel: messages occupy links one at a time, or are flows or packets.
 
 A carrier is three functions (:class:`CarrierFunctions`).  All carriers are compiled into one
 kernel, which selects one at run time: separate kernels would triple the time to compile.
 
-:mod:`engine.kernels.reference.transport` describes the model.  The flow of a parcel has the
-parcel's number.  The packet kernel and the network kernel take turns, one instant each: the packet
-kernel adds all messages that the network kernel sends in an instant, and advances until a message
-arrives or leaves its sender, or until the network kernel's next event.
+:mod:`engine.kernels.reference.transport` describes the model.  A *parcel* is a message, or a part
+of one, in flight; the flow of a parcel has the parcel's number.  The packet kernel and the network
+kernel alternate, one instant each: the packet kernel adds all messages that the network kernel
+sends in an instant, and advances until a message arrives or leaves its sender, or until the network
+kernel's next event.
 """
 
 import math
@@ -52,7 +53,7 @@ from dimsweep.engine.network.graph import Network
 
 @kernel
 def _hand_to_flow(w: Wires, parcel: int, route: int) -> None:
-    """Start a parcel's flow; its rate is computed when time advances."""
+    """Start the flow of a parcel; its rate is computed when time advances."""
     p, flow = w.parcels[parcel], w.flows.flows[parcel]
     flow.left = max(np.rint(PARTS * p.n_bytes), 1.0)
     flow.route, flow.route_end = p.first, w.routes[route].limits
@@ -62,9 +63,9 @@ def _hand_to_flow(w: Wires, parcel: int, route: int) -> None:
 
 @kernel
 def _advance_flows(w: Wires) -> int:
-    """Advance to the next instant at which something happens, or a flow ends.
+    """Advance to the next instant with an event or the end of a flow; return ADVANCED or AT_END.
 
-    An ended flow lands after everything planned for the instant before.
+    The parcel of an ended flow arrives after all events planned earlier for that instant.
     """
     f = w.flows
     update_rates(f, current_time(w.clock))
@@ -83,7 +84,7 @@ def _advance_flows(w: Wires) -> int:
 
 @kernel
 def _land_flow(w: Wires, parcel: int) -> bool:
-    """End a flow on its links and record its arrival; return True: it leaves its port now."""
+    """Remove an ended flow from its links and record its arrival; True: it leaves its port now."""
     unregister_message(w, parcel)
     arrival = current_time(w.clock) + w.parcels[parcel].way
     w.messages[w.flows.flows[parcel].number].arrival = arrival
@@ -92,14 +93,14 @@ def _land_flow(w: Wires, parcel: int) -> bool:
 
 @kernel
 def _hand_to_packets(w: Wires, parcel: int, route: int) -> None:
-    """Queue a message for the packet kernel; its port's next phase may have to wait."""
+    """Queue a message for the packet kernel, and count it as not yet departed at its port."""
     register_message(w, parcel, route)
     w.ports[w.ports[w.parcels[parcel].port].place].leaving += 1
 
 
 @kernel
 def _advance_packets(w: Wires) -> int:
-    """Advance; return ELSEWHERE if the packet kernel must continue first."""
+    """Advance to the next event; return ELSEWHERE if the packet kernel must run first."""
     if w.clock.counts[0].under_way > 0:
         w.clock.counts[0].next = min(next_time(w.clock.agenda), LONGEST)
         return ELSEWHERE
@@ -108,7 +109,7 @@ def _advance_packets(w: Wires) -> int:
 
 @kernel
 def _land_packets(w: Wires, parcel: int) -> bool:
-    """End a message on its links; return False: it left its port before."""
+    """Remove an arrived message from its links; return False: it left its port earlier."""
     unregister_message(w, parcel)
     return False
 
@@ -117,7 +118,7 @@ def _land_packets(w: Wires, parcel: int) -> bool:
 def resume_after_packets(
     wires: Wires, time: int, parcels: Ints, departing: Ints, departures: Longs
 ) -> None:
-    """Advance to ``time``, land the arrived messages and plan known departures."""
+    """Advance to ``time``, let messages arrive, and plan the announced departures from ports."""
     w = by_reference(wires)
     # What leaves was known before whatever else happens at that time.
     for i in range(len(departing)):
@@ -130,7 +131,7 @@ def resume_after_packets(
 
 
 class Packets:
-    """The packets of a run; ``watch`` as in :class:`PacketCarrier`."""
+    """The packet kernel that carries a run's messages; ``watch`` as in :class:`PacketCarrier`."""
 
     def __init__(
         self, program: Program, network: Network, tables: Tables, watch: Collection[int]
@@ -144,7 +145,7 @@ class Packets:
         self._n_sent = 0
 
     def carry(self, state: st.State) -> None:
-        """Carry the sent messages until one arrives or leaves, at most to ``counts.next``."""
+        """Run the packet kernel until a message arrives or leaves, at most to ``counts.next``."""
         wires = state.wires
         counts, messages = wires.clock.counts[0], wires.messages
         new = messages[self._n_sent : counts["n_messages"]]
@@ -159,11 +160,11 @@ class Packets:
         )
 
     def traffic(self, operators: Collection[str]) -> Traffic:
-        """Return the start and the arrival of each message."""
+        """Return start and arrival of each message; ``operators`` names the operator of each."""
         return self._carrier.traffic(tuple(operators))
 
     def _kinds(self, routes: Table, precedences: Table) -> Longs:
-        """Return the carrier's number of each kind of message."""
+        """Return the carrier's kind number for each message's route and precedence."""
         levels = np.minimum(precedences, self._numbers.shape[1] - 1)
         kinds: Longs = self._numbers[routes, levels]
         missing = kinds < 0
@@ -180,7 +181,7 @@ class Packets:
 
 
 class CarrierFunctions(NamedTuple):
-    """The compiled functions of a carrier."""
+    """The three compiled functions that move parcels for one fidelity."""
 
     hand_over: Any  # (wires, parcel, route): a parcel sets out
     advance: Any  # (wires) -> to the next instant: WENT_ON, AT_END or ELSEWHERE
@@ -198,7 +199,7 @@ BY_LINKS, BY_FLOWS, BY_PACKETS = range(len(CARRIERS))  # Settings.carried
 
 
 def _dispatch_by_carrier(by_link: Any, by_flow: Any, by_packet: Any) -> Any:
-    """Return a function that calls the one of the run's carrier."""
+    """Return a function that calls one of three functions, by the fidelity of the run."""
 
     @kernel
     def of_carrier(w: Wires, *arguments: int) -> Any:
@@ -218,9 +219,10 @@ hand_over, advance, land = (
 
 @kernel
 def send(w: Wires, message: int) -> None:
-    """Send a message, described by its first parcel, over the parcel's route.
+    """Send a message over the route in ``first`` of its first parcel.
 
-    It is cut into as many parts as needed for two to fit the smallest buffer on its way.
+    The message is split into as many parcels as needed for two to fit the smallest buffer on the
+    route.
     """
     counts, p = w.clock.counts[0], w.parcels[message]
     number = long(p.first)

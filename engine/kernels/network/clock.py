@@ -1,19 +1,20 @@
 """The clock of a run: kinds of events, their order, and ties.
 
-The tie rule is SimPy's, and so the witness's: events of one instant happen in the order in which
-they were planned.  Events planned before this instant come first (from the calendar), then events
-that this instant plans for itself (in a ring); when none is left, operators and ports settle
-(:mod:`engine.kernels.network.kernel`), which may plan more for it.
+The tie rule is that of SimPy, and therefore of the reference kernel: events of one instant happen
+in the order in which they were planned.  Events planned before this instant come first (from the
+calendar), then events that this instant plans for itself (in a ring).  When no event is left,
+operators and ports settle (:mod:`engine.kernels.network.kernel`), which may plan more events for
+the instant.
 
-Events of a parcel that may be suspended may be planned anew, so they are in a heap; their number
-among all planned events says when their turn comes.
+Events of a parcel that may be suspended may be replanned, so they are in a heap; their number among
+all planned events determines their turn.
 
 **Ties.**  A folded run (:mod:`engine.kernels.network.run`) simulates one rank for many, so it
-cannot know which of two ranks' messages would ask for a link first.  Within an instant, events come
-in *generations*: events that a generation plans for the same instant are the next one, for every
-rank alike.  So the order is open only between two steps of one generation that change the same
-thing, and matters only where the results differ: two ask for the same link, or one asks as the
-other releases it.  The run is then given up.  The order within one step is fixed.
+cannot know which of two ranks' messages would request a link first.  Within an instant, events come
+in *generations*: events that a generation plans for the same instant form the next one, for every
+rank alike.  The order is therefore open only between two steps of one generation that change the
+same record.  It matters only where the results differ: two steps request one link, or one requests
+it as the other releases it.  The folded run is then abandoned.  The order within one step is fixed.
 """
 
 from dimsweep.engine.compiler import inlined, kernel
@@ -63,28 +64,28 @@ ADVANCED, AT_END, ELSEWHERE = range(3)
 
 @inlined
 def begin_step(c: Clock) -> None:
-    """Count a step: an event, the begin of a phase, or a settlement."""
+    """Count a step: one event, the begin of one phase, or one settlement of operators and ports."""
     c.counts[0].step += 1
 
 
 @inlined
 def begin_generation(c: Clock) -> None:
-    """Start a new generation with this step."""
+    """Let the present step be the first one of a new generation of events."""
     c.counts[0].generation = c.counts[0].step
 
 
 @inlined
 def clash_with(c: Clock, other: int) -> None:
-    """Note a clash if step ``other``, which changed the same thing, is of this generation."""
+    """Record a tie if ``other``, a step that changed the same record, is of this generation."""
     if other >= c.counts[0].generation and other != c.counts[0].step:
         c.counts[0].clashed = 1
 
 
 @inlined
 def book_sent(c: Clock, a: Accounts, rank: int, dim: int, n_bytes: float) -> None:
-    """Book bytes that a rank sends.
+    """Add bytes to the account of what a rank sends into a dimension.
 
-    Unequal sizes must be added in a known order, since sums are rounded: otherwise they clash.
+    Sums are rounded, so unequal sizes must be added in a known order: else a tie is recorded.
     """
     account = a.ports[rank, dim]
     account.bytes_sent += n_bytes
@@ -105,7 +106,7 @@ def current_time(c: Clock) -> int:
 
 @inlined
 def plan_now(c: Clock, kind: int, which: int) -> None:
-    """Plan an event for this instant."""
+    """Plan an event of ``kind`` for record number ``which`` at the present time."""
     _number_event(c, NONE)
     _push(c, which << KIND_BITS | kind)
 
@@ -113,7 +114,7 @@ def plan_now(c: Clock, kind: int, which: int) -> None:
 @where_used("plans")
 @kernel
 def _number_event(c: Clock, number: int) -> None:
-    """Give the next event in the ring a number; NONE takes a new one."""
+    """Give the event at the end of the ring ``number``, or a new number if NONE."""
     if number == NONE:
         number = next_number(c.agenda)
     c.numbers[c.counts[0].ring_end & (len(c.ring) - 1)] = number
@@ -128,7 +129,7 @@ def _push(c: Clock, what: int) -> None:
 
 @kernel
 def plan_later(c: Clock, delay: int, kind: int, which: int) -> None:
-    """Plan an event in ``delay`` ps."""
+    """Plan an event of ``kind`` for record number ``which`` in ``delay`` ps."""
     now = c.agenda.counts[0].now
     if delay == 0:
         plan_now(c, kind, which)
@@ -140,7 +141,7 @@ def plan_later(c: Clock, delay: int, kind: int, which: int) -> None:
 
 @kernel
 def replan(c: Clock, parcel: int, kind: int, due: int) -> None:
-    """Move a parcel's CROSSED or PASSED_ON to time ``due``, or cancel it (NONE)."""
+    """Move the event CROSSED or PASSED_ON of a parcel to time ``due``, or cancel it (NONE)."""
     number = 2 * parcel + kind - CROSSED
     if due == NONE or due >= LONGEST:
         cancel_due(c.plans, c.order, number)
@@ -158,7 +159,7 @@ def request_settling(c: Clock) -> None:
 
 @inlined
 def take_event(c: Clock) -> int:
-    """Return the next event of this instant, or a negative number."""
+    """Take and return the next event of this instant; EMPTY if none is left."""
     first = c.counts[0].ring
     planned = _take_planned(c, first)
     if planned >= 0:
@@ -175,7 +176,7 @@ def take_event(c: Clock) -> int:
 @where_used("plans", EMPTY)
 @kernel
 def _take_planned(c: Clock, first: int) -> int:
-    """Take the next event of the heap if it is due now and precedes ring event ``first``."""
+    """Take the heap's next event if it is due now and precedes event ``first`` of the ring."""
     if _next_planned(c) > current_time(c):
         return EMPTY
     plan = c.plans[c.order[1]]
@@ -194,7 +195,7 @@ def _next_planned(c: Clock) -> int:
 
 @kernel
 def advance_to_event(c: Clock, until: int) -> bool:
-    """Advance to the next instant with an event until ``until``; return whether one exists."""
+    """Advance to the next instant with an event, at most to ``until``; return if one exists."""
     agenda, found, due = c.agenda.counts[0], False, _next_planned(c)
     if due <= until:
         until, found = due, True

@@ -2,7 +2,7 @@
 
 See :mod:`engine.kernels.reference.exchange`.  In a reduction or multicast by switches, bytes go up
 a tree of switches and down again by a chain of gates (:mod:`engine.kernels.network.gates`).  Lines
-that cannot pass an interconnect's switches at once take turns
+that cannot use an interconnect's switches at the same time take turns
 (:mod:`engine.kernels.reference.links`).
 """
 
@@ -30,7 +30,7 @@ from dimsweep.engine.kernels.network.state import CROSSING, EXCHANGED, State
 
 @kernel
 def begin_exchange(st: State, port_number: int) -> None:
-    """Let a member of a line start all its strands."""
+    """Start all strands of the member of a line whose port begins a phase."""
     port = st.wires.ports[port_number]
     take_plan(st, port_number)
     plan = st.plans.members[port.plan]
@@ -44,7 +44,7 @@ def begin_exchange(st: State, port_number: int) -> None:
 
 @kernel
 def take_plan(st: State, port_number: int) -> None:
-    """Look up the plan of a port's member for the entry that the port serves."""
+    """Store in a port the plan of its member for the phase that the port serves."""
     port, n_dims = st.wires.ports[port_number], st.wires.settings.n_dims
     dim, rank, entry = port.place % n_dims, port.place // n_dims, long(port.serving)
     phase = phase_of(st, entry)
@@ -58,7 +58,7 @@ def take_plan(st: State, port_number: int) -> None:
 
 @kernel
 def _must_wait(st: State, number: int) -> bool:
-    """Return whether the strand must wait for messages of its present round."""
+    """Return whether strand ``number`` must wait for the messages of its present round."""
     strand = st.strands[number]
     if strand.round == strand.end:
         return False
@@ -87,7 +87,7 @@ def _must_wait(st: State, number: int) -> bool:
 
 @kernel
 def _request_message(st: State, number: int, late: int) -> None:
-    """Request a message for a slot on behalf of a late strand."""
+    """Request the message of slot ``number`` from its sender; the strand is ``late`` by some ps."""
     slot = st.slots[number]
     if slot.head == NONE:
         slot.asks, slot.late = 1, late
@@ -99,7 +99,7 @@ def _request_message(st: State, number: int, late: int) -> None:
 
 @kernel
 def complete_round(st: State, number: int) -> None:
-    """Start the reduction of a round whose messages have all arrived."""
+    """Start the reduction of a strand's round, whose messages have all arrived."""
     strand = st.strands[number]
     strand.late = add_times(max(strand.late, strand.received), st.wires.settings.endpoint_delay)
     n_bytes = st.plans.rounds[strand.round].reduce * st.wires.ports[strand.port].n_bytes
@@ -108,7 +108,7 @@ def complete_round(st: State, number: int) -> None:
 
 @kernel
 def send_rounds(st: State, number: int) -> None:
-    """Send the messages of a round, and of following rounds that wait for nothing."""
+    """Send the messages of a strand's round, and of following rounds that wait for nothing."""
     strand = st.strands[number]
     port_number = long(strand.port)
     port, n_dims = st.wires.ports[port_number], st.wires.settings.n_dims
@@ -136,7 +136,7 @@ def send_rounds(st: State, number: int) -> None:
 
 @kernel
 def new_message(st: State, port: int, kind: int) -> int:
-    """Return a new parcel for a message of what a port serves; the caller fills in the rest."""
+    """Return a new parcel for the phase that a port serves; the caller sets size and route."""
     number = new_parcel(st.wires)
     message = st.wires.parcels[number]
     message.kind, message.port, message.entry = kind, port, st.wires.ports[port].serving
@@ -147,8 +147,8 @@ def new_message(st: State, port: int, kind: int) -> int:
 def _send_if_asked(st: State, number: int) -> None:
     """Send a message, or keep it until the receiver requests it.
 
-    Whether that, or the message, is first within an instant makes no difference to a folded run:
-    other requests for the sender's link are in another step either way.
+    A folded run need not know whether the request or the message is first within an instant: other
+    requests for the sender's link are in another step either way.
     """
     message = st.wires.parcels[number]
     if st.plans.members[st.wires.ports[message.port].plan].asked == 1:
@@ -162,7 +162,7 @@ def _send_if_asked(st: State, number: int) -> None:
 
 @kernel
 def deliver(st: State, message: int) -> None:
-    """Deliver a complete message to its strand or its slot."""
+    """Deliver an arrived message to the strand that waits for it, or store it in its slot."""
     p = st.wires.parcels[message]
     late = add_times(p.late, p.way)
     if p.kind == CROSSING:
@@ -187,7 +187,7 @@ def deliver(st: State, message: int) -> None:
 
 @kernel
 def begin_crossing(st: State, port_number: int) -> None:
-    """Send a point-to-point message."""
+    """Send the point-to-point message that a port serves."""
     port, n_dims = st.wires.ports[port_number], st.wires.settings.n_dims
     entry = long(port.serving)
     flow = st.flows[st.entries[entry].flow]
@@ -203,7 +203,7 @@ def begin_crossing(st: State, port_number: int) -> None:
 
 @kernel
 def begin_reductions(st: State, port_number: int) -> None:
-    """Start all reductions of the line that a port belongs to."""
+    """Start all reductions by switches of the phase that a port, and its line, serve."""
     n_dims, entry = st.wires.settings.n_dims, long(st.wires.ports[port_number].serving)
     line_number = line_of(st, entry)
     line = st.plans.lines[line_number]
@@ -239,10 +239,10 @@ def _start_reduction(st: State, number: int) -> None:
 
 @kernel
 def _start_waiting_reductions(st: State, number: int) -> None:
-    """Start all waiting reductions whose turn it is.
+    """Start the waiting reductions of the current round of turn ``number``.
 
-    If none is in flight, the one that has waited longest chooses the round.  While others wait, no
-    line has two turns.
+    If none is in flight, the one that has waited longest chooses the round.  While other rounds
+    wait, no line starts twice in a round.
     """
     turn, others = st.turns[number], False
     begins = turn.under_way == 0
@@ -269,7 +269,7 @@ def _start_waiting_reductions(st: State, number: int) -> None:
 
 @kernel
 def arrive_at_target(st: State, parcel: int) -> None:
-    """Handle the arrival of a reduction's parcel at its NPU."""
+    """Handle the arrival of a reduction's result at a target NPU."""
     p = st.wires.parcels[parcel]
     launch, late = st.launches[p.slot], add_times(p.late, p.way)
     free_parcel(st.wires, parcel)

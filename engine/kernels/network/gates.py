@@ -1,6 +1,6 @@
 """Cascades: messages over one link each that trigger each other at gates.
 
-These are messages of reductions by switches, and pieces from and to the I/O controllers at an
+They are messages of reductions by switches, and pieces from and to the I/O controllers at an
 interconnect's edge (:mod:`engine.kernels.messages.routes`).  When all messages that a gate expects
 have begun to arrive, it sends its launches.  Loads and stores are sent piece by piece
 (:mod:`engine.kernels.reference.operators`).
@@ -28,9 +28,10 @@ _OF_PIECES = phases.precedence_of("data")  # behind tensor parallelism and pipel
 
 @kernel
 def send_launches(st: State, start: int, end: int, tail: int, begun: int) -> None:
-    """Send messages that are launched together, whose last bytes arrive at ``tail``.
+    """Send the messages of the launches ``start`` to ``end``, which begin together.
 
-    Where messages are suspended, they are fed by the FEEDs from ``begun`` on.
+    ``tail`` is the time at which the last bytes to forward arrive.  Where messages may be
+    suspended, the FEEDs from ``begun`` on name the parcels that supply the bytes.
     """
     for i in range(start, end):
         launch, number = st.launches[i], new_parcel(st.wires)
@@ -66,7 +67,7 @@ def _describe_switched(st: State, number: int, parcel: int) -> None:
 
 @kernel
 def _launch_bytes(st: State, number: int, n_bytes: float) -> float:
-    """Return the bytes of a launch: upward, downward, or the minimum of both."""
+    """Return a launch's bytes: a source's, its targets', or the smaller of both."""
     launch = st.launches[number]
     if launch.copies == 0:
         return launch.up * n_bytes / launch.parts
@@ -77,7 +78,7 @@ def _launch_bytes(st: State, number: int, n_bytes: float) -> float:
 
 @kernel
 def reach_gate(st: State, parcel: int) -> None:
-    """Register a message that has begun to arrive at its gate."""
+    """Register, at its gate, a message that has begun to arrive there."""
     p = st.wires.parcels[parcel]
     number, tail = long(st.launches[p.slot].gate), long(p.tail)
     feed_gate(st.wires, number, parcel)
@@ -87,10 +88,10 @@ def reach_gate(st: State, parcel: int) -> None:
 
 @kernel
 def pass_gate(st: State, number: int, tail: int) -> None:
-    """Count a message at a gate; the last one triggers the gate's launches.
+    """Count a message at gate ``number``; the last expected one starts the gate's launches.
 
-    ``tail`` is the arrival of its last byte; the launches may end when the last bytes of all
-    messages have arrived.
+    ``tail`` is the arrival of the message's last byte.  The launches may end when the last bytes of
+    all messages have arrived.
     """
     gate = st.gates[number]
     gate.arrived += 1
@@ -105,7 +106,7 @@ def pass_gate(st: State, number: int, tail: int) -> None:
 
 @kernel
 def arrive_at_edge(st: State, member: int) -> None:
-    """Begin a rank's access; the last rank of a transfer starts it."""
+    """Register a rank at the load or store that it shares; the last rank starts the transfer."""
     number = long(st.io.members[member].transfer)
     transfer, counts = st.io.transfers[number], st.wires.clock.counts[0]
     transfer.arrived += 1
@@ -134,7 +135,7 @@ def _send_next_piece(st: State, number: int) -> None:
 
 @kernel
 def finish_hop(st: State, parcel: int) -> None:
-    """Handle the last bytes of a piece, whose first bytes were passed on before."""
+    """Handle the last bytes of a piece on a hop; its first bytes were forwarded before."""
     number = long(st.wires.parcels[parcel].slot)
     drop_reference(st.wires, parcel)
     _reach_end(st, number)
@@ -142,7 +143,7 @@ def finish_hop(st: State, parcel: int) -> None:
 
 @kernel
 def arrive_stored(st: State, parcel: int) -> None:
-    """Handle the arrival of a stored piece: pass it on, or count it at its end."""
+    """Handle the full arrival of a stored piece: forward it, or count it at its end."""
     number, tail = long(st.wires.parcels[parcel].slot), long(st.wires.parcels[parcel].tail)
     free_parcel(st.wires, parcel)
     _reach_end(st, number)
@@ -152,7 +153,10 @@ def arrive_stored(st: State, parcel: int) -> None:
 
 @kernel
 def _reach_end(st: State, number: int) -> None:
-    """Count a piece at an end of its tree, which may be an NPU that does not need it."""
+    """Count a piece at an end of its tree; the last end starts the train's next piece.
+
+    The end may be an NPU that does not need the piece.
+    """
     launch = st.launches[number]
     if launch.target == NONE:
         return
@@ -175,5 +179,5 @@ def _reach_end(st: State, number: int) -> None:
 
 @kernel
 def _end_in_time(st: State, member: int) -> None:
-    """Plan the end of a member's access for when its latencies have passed."""
+    """Plan the end of a rank's load or store, after the latencies of its route."""
     plan_later(st.wires.clock, st.io.members[member].late, OPERATOR, st.io.members[member].node)

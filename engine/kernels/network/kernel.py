@@ -1,4 +1,4 @@
-"""The main loop of the network kernel: each event is one step.
+"""The main loop of the network kernel: it takes one event after another.
 
 When an instant has no events left, operators and ports settle.
 """
@@ -25,8 +25,8 @@ _KIND = (1 << clock.KIND_BITS) - 1
 def run(state: State) -> int:
     """Simulate until no event is left; return the outcome.
 
-    FULL: call it again with larger tables.  CARRY: call it again after
-    :meth:`engine.kernels.network.carrying.Packets.carry`.
+    The outcome FULL asks the caller to enlarge tables and call again.  CARRY asks the caller to
+    call again after :meth:`engine.kernels.network.carrying.Packets.carry`.
     """
     st = by_reference(state)
     counts = st.wires.clock.counts[0]
@@ -64,7 +64,7 @@ def run(state: State) -> int:
 
 @kernel
 def _is_full(st: State) -> bool:
-    """Return whether the next step may lack room for its parcels, events or records."""
+    """Return whether the tables may be too small for the parcels, events or spans of a step."""
     w = st.wires
     counts, need = w.clock.counts[0], w.settings.need
     planned = counts.ring_end - counts.ring
@@ -83,7 +83,7 @@ def _is_full(st: State) -> bool:
 
 @kernel
 def _begin_next_phase(st: State) -> bool:
-    """Begin the next phase that a port has started to serve; return whether there was one."""
+    """Begin the next phase that was assigned to a port; return whether one was waiting."""
     counts = st.wires.clock.counts[0]
     if counts.sent < st.sending.filled[0]:
         counts.sent += 1
@@ -150,7 +150,7 @@ def _dispatch(st: State, kind: int, which: int) -> None:
 
 @kernel
 def _pass_on(st: State, parcel: int) -> None:
-    """Let the far end of a parcel's link pass the parcel on."""
+    """Let the device at the far end of a parcel's link forward the parcel."""
     what = long(st.wires.parcels[parcel].kind)
     if what >= SWITCHED:
         gates.reach_gate(st, parcel)
@@ -160,7 +160,7 @@ def _pass_on(st: State, parcel: int) -> None:
 
 @kernel
 def _leave_previous_hop(st: State, link: int, parcel: int) -> None:
-    """Handle the last byte of a parcel leaving the device before ``link``."""
+    """Handle a parcel's last byte leaving the device before ``link``."""
     p = st.wires.parcels[parcel]
     if st.wires.links[link].before != NONE:
         links.plan_return(st.wires, st.wires.links[link].before, p.n_bytes)
@@ -209,7 +209,7 @@ def _arrive(st: State, parcel: int) -> None:
 
 @kernel
 def _land(st: State, parcel: int) -> None:
-    """Handle the arrival of a message that flows or packets carry."""
+    """Handle the arrival of a message that was carried as a flow or as packets."""
     leaves, p = land(st.wires, parcel), st.wires.parcels[parcel]
     if leaves and p.kind == EXCHANGED:
         ports.count_down(st, p.port, 0, 0)
@@ -218,7 +218,7 @@ def _land(st: State, parcel: int) -> None:
 
 @kernel
 def _depart(st: State, parcel: int) -> None:
-    """Handle the last byte of a message in packets leaving its port."""
+    """Handle the departure from its port of the last byte of a message carried as packets."""
     p = st.wires.parcels[parcel]
     place = long(st.wires.ports[p.port].place)
     if p.kind == EXCHANGED:

@@ -1,12 +1,12 @@
-"""Parcels on links: one at a time, first in, first out, or suspended for another.
+"""Parcels on links: one at a time, first in, first out, or suspended for a more urgent one.
 
 :mod:`engine.kernels.reference.links` describes the model.  Events have the order of the SimPy
-resources there: a parcel that requests a free link, room or a place in a window gets it after all
-events planned so far for this instant, and so does the next parcel after a release.
+resources there: a parcel that requests a free link, buffer room or a place in a window gets it
+after all events planned so far for this instant, and so does the next parcel after a release.
 
 **Suspension.**  A message that may be suspended is a separate parcel on each of its links, since it
-may wait for two of them at once.  Parcels *feed* the parcels on later links; when a parcel is
-replanned, so are the parcels that it feeds.
+may wait for two of them at once.  A parcel *feeds* the parcels on later links that forward its
+bytes; when a parcel is replanned, so are the parcels that it feeds.
 """
 
 import math
@@ -37,9 +37,9 @@ CLASS_BITS = 32  # of a parcel's precedence: its messages' class is above them
 
 @inlined
 def precedence_of(of: int, began: int) -> int:
-    """Return the sort key of a parcel: class ``of`` first, then ``began``.
+    """Return a parcel's sort key: by class ``of``, then by start ``began``; lower goes first.
 
-    Lower keys go first.  Key 0 of a class is reserved for a suspended parcel.
+    Key 0 of a class is reserved for a suspended parcel.
     """
     return of << CLASS_BITS | began + 1
 
@@ -58,7 +58,7 @@ def free_parcel(w: Wires, parcel: int) -> None:
 
 @kernel
 def drop_reference(w: Wires, parcel: int) -> None:
-    """Drop one of the references to a parcel on one link; free it with the last one.
+    """Drop one reference to a parcel on one link; free the parcel with the last one.
 
     References are: bytes that have not left, an arrival that has not begun, and each parcel it
     feeds.
@@ -71,13 +71,13 @@ def drop_reference(w: Wires, parcel: int) -> None:
 
 @kernel
 def round_ps(picoseconds: float) -> int:
-    """Round to whole picoseconds, at most LONGEST."""
+    """Round a duration to whole picoseconds, at most LONGEST."""
     return int(min(round_half_up(picoseconds), float(LONGEST)))
 
 
 @kernel
 def note_span(w: Wires, start: int, end: int, place: int, entry: int) -> None:
-    """Record the time in which a link or a port was held, and its entry."""
+    """Record the interval in which link or port ``place`` was held by ``entry``."""
     span = w.spans[w.clock.counts[0].n_spans]
     w.clock.counts[0].n_spans += 1
     span.start, span.end, span.place, span.entry = start, end, place, entry
@@ -88,7 +88,7 @@ def note_span(w: Wires, start: int, end: int, place: int, entry: int) -> None:
 
 @kernel
 def register_message(w: Wires, parcel: int, route: int) -> int:
-    """Register the message that was counted last on its links; return its number."""
+    """Register a message, the last one counted, on the links of its route; return its number."""
     p, number, now = w.parcels[parcel], w.clock.counts[0].n_messages - 1, current_time(w.clock)
     message = w.messages[number]
     message.n_bytes, message.start, message.parcel = p.n_bytes, now, parcel
@@ -105,7 +105,7 @@ def register_message(w: Wires, parcel: int, route: int) -> int:
 
 @kernel
 def unregister_message(w: Wires, parcel: int) -> None:
-    """Remove a message from its links after its last byte."""
+    """Remove a message from the links of its route after its last byte."""
     p, now = w.parcels[parcel], current_time(w.clock)
     w.clock.counts[0].under_way -= 1
     for hop in range(p.first, p.last + 1):
@@ -120,7 +120,7 @@ _SMALL = 1 << 31  # the product of two numbers below it is exact
 @where_used("crossings")
 @kernel
 def prepare_crossing(w: Wires, parcel: int, begun: int) -> None:
-    """Prepare a parcel to request its link.
+    """Prepare a parcel that may be suspended to request its link.
 
     ``begun`` is the first FEED of the parcels that feed it, or NONE if all its bytes have arrived.
     """
@@ -139,7 +139,7 @@ def prepare_crossing(w: Wires, parcel: int, begun: int) -> None:
 
 @kernel
 def _add_follower(w: Wires, parcel: int, follower: int) -> None:
-    """Let ``parcel`` feed ``follower``, which is replanned when ``parcel`` is."""
+    """Let ``parcel`` feed ``follower``, which is then replanned whenever ``parcel`` is."""
     number, crossing = _new_feed(w, parcel), w.crossings[parcel]
     feed = w.feeds[number]
     feed.follower, feed.other = follower, w.crossings[follower].feeds
@@ -151,7 +151,7 @@ def _add_follower(w: Wires, parcel: int, follower: int) -> None:
 @where_used("crossings", NONE)
 @kernel
 def pass_crossing_on(w: Wires, parcel: int) -> int:
-    """Return a new parcel for the next link, fed by ``parcel``."""
+    """Return a new parcel for the next link of a message; ``parcel`` feeds the new one."""
     number = new_parcel(w)
     w.crossings[parcel].further = 1
     w.parcels[number] = w.parcels[parcel]
@@ -174,7 +174,7 @@ def feeds_of_gate(w: Wires, gate: int) -> int:
 @where_used("crossings")
 @kernel
 def feed_gate(w: Wires, gate: int, parcel: int) -> None:
-    """Register a parcel that has begun to arrive at a gate and feeds its launches."""
+    """Register a parcel that has begun to arrive at a gate, and so feeds the gate's launches."""
     number = _new_feed(w, parcel)
     w.crossings[parcel].further = 1
     w.feeds[number].other = w.begun[gate]
@@ -184,7 +184,7 @@ def feed_gate(w: Wires, gate: int, parcel: int) -> None:
 @where_used("crossings")
 @kernel
 def leave_gate(w: Wires, gate: int) -> None:
-    """Reset a gate after its launches."""
+    """Clear the feeds of a gate after it has started its launches."""
     _end_feeds(w, long(w.begun[gate]))
     w.begun[gate] = NONE
 
@@ -221,7 +221,7 @@ def start_crossing(w: Wires, parcel: int) -> None:
 @where_used("crossings", False)
 @kernel
 def suspend_crossing(w: Wires, parcel: int) -> bool:
-    """Take the link from a parcel; return whether part of the parcel is left to send."""
+    """Take the link from a parcel; return whether some of its bytes are left to send."""
     crossing, now = w.crossings[parcel], current_time(w.clock)
     if crossing.end == now:
         return False  # its last byte is on the link
@@ -258,7 +258,7 @@ def end_crossing(w: Wires, parcel: int) -> int:
 
 @kernel
 def _book_hold(w: Wires, parcel: int) -> None:
-    """Book the time in which a parcel held its link."""
+    """Record the interval in which a parcel held its link."""
     p, since, now = w.parcels[parcel], w.crossings[parcel].since, current_time(w.clock)
     w.links[w.hops[p.hop]].busy += now - since
     if w.settings.record:
@@ -267,7 +267,7 @@ def _book_hold(w: Wires, parcel: int) -> None:
 
 @kernel
 def _plan_crossing(w: Wires, parcel: int) -> None:
-    """Plan the end of a crossing from the present plans of its feeds."""
+    """Plan the end of a parcel's crossing from the planned ends of the parcels that feed it."""
     p, crossing, now = w.parcels[parcel], w.crossings[parcel], current_time(w.clock)
     tail, feed = 0, long(crossing.feeds)
     crossing.end = NONE
@@ -285,7 +285,7 @@ def _plan_crossing(w: Wires, parcel: int) -> None:
 
 @kernel
 def _replan_followers(w: Wires, parcel: int) -> None:
-    """Replan the parcels that a parcel feeds."""
+    """Replan the crossings of all parcels that ``parcel`` feeds."""
     feed = long(w.crossings[parcel].followers.head)
     while feed != NONE:
         follower = long(w.feeds[feed].follower)
@@ -300,9 +300,9 @@ def _replan_followers(w: Wires, parcel: int) -> None:
 
 @kernel
 def _progress(w: Wires, parcel: int) -> int:
-    """Return the completed part of a parcel's transfer (ps).
+    """Return the completed part of a parcel's transfer, as ps at the link's rate.
 
-    It is what the link could send, limited by what has arrived.
+    It is what the link could send so far, limited by the bytes that have arrived.
     """
     crossing, now = w.crossings[parcel], current_time(w.clock)
     if crossing.since == NONE:
@@ -346,7 +346,7 @@ def _scale_up(part: int, of: int, whole: int) -> int:
 
 @inlined
 def hand_to_links(w: Wires, parcel: int, _: int) -> None:
-    """Request the first link of a parcel, or first a place in its port's window."""
+    """Send a new parcel: request its first link, or first a place in its port's window."""
     if w.settings.window > 0:
         _ask_window(w, parcel)
     else:
@@ -355,13 +355,13 @@ def hand_to_links(w: Wires, parcel: int, _: int) -> None:
 
 @inlined
 def advance_links(w: Wires) -> int:
-    """Advance to the next instant at which something happens."""
+    """Advance to the next instant with an event; return ADVANCED or AT_END."""
     return advance_to_next(w.clock)
 
 
 @inlined
 def land_from_links(w: Wires, parcel: int) -> bool:
-    """Return False: links plan separate events for departures and arrivals."""
+    """Return False: on links, departures and arrivals are separate events."""
     return False
 
 
@@ -370,7 +370,7 @@ def land_from_links(w: Wires, parcel: int) -> bool:
 
 @kernel
 def _ask_window(w: Wires, parcel: int) -> None:
-    """Request a place in the window of the parcel's port."""
+    """Request a place in the window (limit of messages in flight) of the parcel's port."""
     port_number = w.parcels[parcel].port
     port = w.ports[port_number]
     clash_with(w.clock, port.asked)
@@ -382,7 +382,7 @@ def _ask_window(w: Wires, parcel: int) -> None:
 
 @kernel
 def admit(w: Wires, port_number: int) -> None:
-    """Admit the next waiting parcel to the port's window if there is a place."""
+    """Admit the next waiting parcel to a port's window if a place is free."""
     port = w.ports[port_number]
     if port.window.head != NONE and port.in_window < w.settings.window:
         port.in_window += 1
@@ -391,7 +391,7 @@ def admit(w: Wires, port_number: int) -> None:
 
 @kernel
 def leave_window(w: Wires, port: int) -> None:
-    """Remove a parcel from the port's window."""
+    """Free the place of a parcel in its port's window."""
     clash_with(w.clock, w.ports[port].asked)
     w.ports[port].released = w.clock.counts[0].step
     w.ports[port].in_window -= 1
@@ -403,10 +403,10 @@ def leave_window(w: Wires, port: int) -> None:
 
 @inlined
 def cross(w: Wires, parcel: int, begun: int) -> None:
-    """Send a parcel over its next link.
+    """Request the present link of a parcel.
 
-    Where it may be suspended, ``begun`` is the first FEED of the parcels that feed it, or NONE if
-    all its bytes have arrived.
+    Where messages may be suspended, ``begun`` is the first FEED of the parcels that feed it, or
+    NONE if all its bytes have arrived.
     """
     if w.settings.suspends:
         prepare_crossing(w, parcel, begun)
@@ -415,7 +415,7 @@ def cross(w: Wires, parcel: int, begun: int) -> None:
 
 @inlined
 def cross_next(w: Wires, parcel: int) -> None:
-    """Send a parcel that the far end may pass on over its next link."""
+    """Request the next link for a parcel that the far end of its link may forward."""
     if w.settings.suspends:
         parcel = pass_crossing_on(w, parcel)
     else:
@@ -425,10 +425,10 @@ def cross_next(w: Wires, parcel: int) -> None:
 
 @kernel
 def request_link(w: Wires, parcel: int) -> None:
-    """Request the parcel's next link.
+    """Queue a parcel for its link; grant the link if it is free.
 
-    Where messages are suspended, a holder of a later class is suspended at once, and continues
-    before others of its class.
+    Where messages may be suspended, a holder of a later class is suspended at once, and continues
+    before other parcels of its class.
     """
     p = w.parcels[parcel]
     number = w.hops[p.hop]
@@ -453,7 +453,7 @@ def request_link(w: Wires, parcel: int) -> None:
 
 @inlined
 def _queue(w: Wires, number: int, parcel: int) -> None:
-    """Append a parcel to a link's queue, behind parcels of the same or an earlier precedence."""
+    """Insert a parcel into a link's queue, behind parcels of an equal or earlier precedence."""
     link = w.links[number]
     link.queue += 1
     if w.settings.ordered:
@@ -474,7 +474,7 @@ def grant_link(w: Wires, number: int) -> None:
 
 @kernel
 def begin_after_grant(w: Wires, parcel: int) -> None:
-    """Let a parcel enter its link once the far end has room for all of it."""
+    """Let a parcel enter the granted link once the far end has buffer room for all of it."""
     if w.settings.suspends:
         start_crossing(w, parcel)
         return
@@ -489,7 +489,7 @@ def begin_after_grant(w: Wires, parcel: int) -> None:
 
 @kernel
 def take_room(w: Wires, number: int) -> None:
-    """Take room at a link's far end for the parcel that waits for it, if there is enough."""
+    """Reserve buffer room at a link's far end for the waiting parcel, if enough is free."""
     link = w.links[number]
     if link.waits == NONE:
         return
@@ -503,14 +503,14 @@ def take_room(w: Wires, number: int) -> None:
 
 @kernel
 def _note_room_change(w: Wires, number: int) -> None:
-    """Note that the free room at a link's far end changes, and clashes."""
+    """Record a tie if the free buffer room at a link's far end changes twice in a generation."""
     clash_with(w.clock, w.links[number].filled)
     w.links[number].filled = w.clock.counts[0].step
 
 
 @kernel
 def whole_bytes(n_bytes: float) -> int:
-    """Round up to whole bytes, so that taken and returned room add up exactly."""
+    """Round up to whole bytes, so that reserved and returned buffer room add up exactly."""
     return max(1, math.ceil(n_bytes))
 
 
@@ -548,7 +548,7 @@ def release_link(w: Wires, number: int) -> int:
 
 @kernel
 def plan_return(w: Wires, before: int, n_bytes: float) -> None:
-    """Return room at the far end of a link after that link's latency."""
+    """Plan the return of buffer room at the far end of a link, after that link's latency."""
     if w.links[before].room < 0:
         return
     giver = new_parcel(w)
@@ -558,7 +558,7 @@ def plan_return(w: Wires, before: int, n_bytes: float) -> None:
 
 @kernel
 def return_room(w: Wires, giver: int) -> None:
-    """Return the room that ``giver`` holds to its link's far end."""
+    """Return the buffer room that parcel ``giver`` stands for to its link's far end."""
     number = long(w.parcels[giver].hop)
     _note_room_change(w, number)
     w.links[number].left += whole_bytes(w.parcels[giver].n_bytes)

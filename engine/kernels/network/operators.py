@@ -1,7 +1,8 @@
-"""Operators of every rank: when they become ready, run, and end.
+"""The operators (nodes) of every rank: when they become ready, run, and end.
 
-With their time (:mod:`engine.kernels.core.accounts`), their accesses to shared memories, and their
-flows: collectives as chunks that go from phase to phase, and messages from point to point.
+The module also keeps their time accounts (:mod:`engine.kernels.core.accounts`), their accesses to
+shared memories, and their flows: collectives as chunks that pass from phase to phase, and
+point-to-point messages.
 
 See :mod:`engine.kernels.reference.operators` and :mod:`engine.kernels.reference.ports`.
 """
@@ -44,7 +45,7 @@ from dimsweep.engine.lower.program import NO_SERVICE, NodeKind, Table
 
 @inlined
 def _book_rank(a: Accounts, rank: int, now: int) -> None:
-    """Book the rank's time since its last change; call this before it changes."""
+    """Add the time since a rank's last change to its account; call before each change."""
     account = a.ranks[rank]
     if account.clock != now:
         book(account, account.computing > 0, now)
@@ -52,7 +53,7 @@ def _book_rank(a: Accounts, rank: int, now: int) -> None:
 
 @kernel
 def book_operator(a: Accounts, nodes: Table, number: int, change: int, now: int) -> None:
-    """Book that an operator BEGINS or ENDS to compute, or to be in flight."""
+    """Record that a node begins or ends (``change``) to compute, or to be in flight."""
     node = nodes[number]
     account = a.ranks[node.rank]
     _book_rank(a, node.rank, now)
@@ -64,7 +65,7 @@ def book_operator(a: Accounts, nodes: Table, number: int, change: int, now: int)
 
 @kernel
 def book_phase(a: Accounts, rank: int, dim: int, change: int, now: int) -> None:
-    """Book that a rank's port BEGINS or ENDS to serve a phase."""
+    """Record that a rank's port into ``dim`` begins or ends (``change``) to serve a phase."""
     port = a.ports[rank, dim]
     if port.serving == (change == ENDS):  # the first one to begin, or the last one to end
         port.busy -= change * now
@@ -74,20 +75,20 @@ def book_phase(a: Accounts, rank: int, dim: int, change: int, now: int) -> None:
 
 @kernel
 def book_latencies(a: Accounts, rank: int, dim: int, change: int, now: int) -> None:
-    """Book that the last latencies of a flow BEGIN or END at a rank's port."""
+    """Record that a flow's last latencies begin or end (``change``) at a rank's port."""
     _book_rank(a, rank, now)
     change_port(a.ranks[rank], a.ports[rank, dim], change)
 
 
 @inlined
 def rank_of(st: State, entry: int) -> int:
-    """Return the rank of an entry."""
+    """Return the rank of an entry (one member's part of a chunk, or a message)."""
     return st.parts[st.entries[entry].member].rank
 
 
 @inlined
 def phase_of(st: State, entry: int) -> int:
-    """Return the entry's present phase in ``State.phases``."""
+    """Return the index in ``State.phases`` of an entry's present phase."""
     e = st.entries[entry]
     flow = st.flows[e.flow]
     return flow.phase + e.chunk % flow.variants * flow.n_phases + e.phase
@@ -101,7 +102,7 @@ def is_crossing(st: State, entry: int) -> bool:
 
 @inlined
 def line_of(st: State, entry: int) -> int:
-    """Return the line that runs the entry's phase; NONE for a point-to-point message."""
+    """Return the line that runs an entry's phase; NONE for a point-to-point message."""
     group = st.flows[st.entries[entry].flow].group
     if group == NONE:
         return NONE
@@ -110,7 +111,7 @@ def line_of(st: State, entry: int) -> int:
 
 @inlined
 def entry_at(st: State, entry: int, place: int) -> int:
-    """Return the entry of the same chunk for the rank at ``place`` in ``Plans.line_ranks``."""
+    """Return the entry of the same chunk for another rank: at ``place`` in ``Plans.line_ranks``."""
     e, rank = st.entries[entry], st.plans.line_ranks[place]
     flow = st.flows[e.flow]
     coordinate = st.plans.places[flow.group, st.wires.settings.n_dims, rank].coordinate
@@ -119,13 +120,13 @@ def entry_at(st: State, entry: int, place: int) -> int:
 
 @inlined
 def port_of(st: State, entry: int) -> int:
-    """Return the port of an entry's present phase."""
+    """Return the port at which an entry's present phase runs."""
     return rank_of(st, entry) * st.wires.settings.n_dims + st.phases[phase_of(st, entry)].dim
 
 
 @kernel
 def start_flow(st: State, number: int) -> None:
-    """Start a flow, all of whose members have arrived."""
+    """Start a flow, all of whose members have arrived: queue its chunks or its message."""
     flow = st.flows[number]
     for member in range(flow.member_start, flow.member_end):
         part = st.parts[member]
@@ -143,7 +144,7 @@ def start_flow(st: State, number: int) -> None:
 
 @kernel
 def _submit(st: State, entry: int) -> None:
-    """Queue a line's phase, or a message, at the end of this instant."""
+    """Queue a phase of a line, or a message, at its ports at the end of this instant."""
     put(st.moving, entry)
     request_settling(st.wires.clock)
 
@@ -152,7 +153,7 @@ def _submit(st: State, entry: int) -> None:
 def enter_phase(st: State, entry: int, number: int, late: int) -> bool:
     """Register a member, ``late`` by some ps, for phase ``number`` of its chunk.
 
-    Return whether the chunk has no such phase: then it is through.
+    Return True if the chunk has no such phase, because it is complete.
     """
     e = st.entries[entry]
     e.phase, e.late = number, late
@@ -171,7 +172,7 @@ def enter_phase(st: State, entry: int, number: int, late: int) -> bool:
 
 @kernel
 def note_through(st: State, member: int, dim: int, late: int) -> bool:
-    """Count a chunk that left a member's last port ``late``; return whether all have."""
+    """Count a member's chunk that has left its last port; return whether all chunks have."""
     part, now = st.parts[member], current_time(st.wires.clock)
     part.chunks -= 1
     if now > part.through or (now == part.through and dim > part.dim):
@@ -182,7 +183,7 @@ def note_through(st: State, member: int, dim: int, late: int) -> bool:
 
 @kernel
 def settle_operators(st: State) -> None:
-    """Queue the ready operators on their streams, and start idle streams."""
+    """Queue the nodes that became ready on their streams, and start idle streams."""
     sort_by(st.ready, st.nodes["order"], st.scratch)
     for i in range(take_all(st.ready)):
         number = st.ready.numbers[i]
@@ -204,7 +205,7 @@ def settle_operators(st: State) -> None:
 
 @kernel
 def _queue(st: State, number: int) -> None:
-    """Queue a ready operator on its stream: last, or before those with a higher key."""
+    """Queue a ready node on its stream: last, or before nodes with a higher key."""
     stream = st.streams[st.nodes[number].stream]
     if st.wires.settings.by_key:
         insert_in_order(stream, st.nodes, st.nodes["key"], number)
@@ -215,7 +216,7 @@ def _queue(st: State, number: int) -> None:
 
 @kernel
 def _touch_stream(st: State, stream: int) -> None:
-    """Mark a stream that may start an operator."""
+    """Mark a stream that may start a node at the end of this instant."""
     if st.streams[stream].freed == 0:
         st.streams[stream].freed = 1
         put(st.freed, stream)
@@ -254,7 +255,7 @@ def _join_flow(st: State, number: int) -> None:
 
 @kernel
 def end_operator(st: State, number: int) -> None:
-    """End an operator and make its followers ready."""
+    """End a node: free its stream and make its successors ready."""
     node, now = st.nodes[number], current_time(st.wires.clock)
     book_operator(st.accounts, st.nodes, number, ENDS, now)
     node.state = DONE
@@ -272,7 +273,7 @@ def end_operator(st: State, number: int) -> None:
 
 @kernel
 def end_part(st: State, member: int) -> None:
-    """End a member's part of its flow; this delivers a point-to-point message."""
+    """End a member's part in its flow; for a point-to-point message, end the receiver, too."""
     number = st.parts[member].node
     receiver = st.flows[st.nodes[number].flow].receiver
     end_operator(st, number)
@@ -291,7 +292,7 @@ def _begin_access(st: State, number: int) -> None:
 
 @kernel
 def _settle_servers(st: State) -> None:
-    """Recompute the share of every access in flight, and replan its end."""
+    """Recompute the server share of every memory access in flight, and replan its end."""
     clock, now = st.wires.clock, current_time(st.wires.clock)
     if not clock.counts[0].unsettled:
         return
@@ -307,7 +308,7 @@ def _settle_servers(st: State) -> None:
 
 @kernel
 def end_service(st: State, number: int) -> None:
-    """End the service of an access, unless its share has changed since this was planned.
+    """End the transfer of an access, unless its share has changed since this was planned.
 
     The access ends when its latency has passed.
     """

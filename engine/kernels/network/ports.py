@@ -1,5 +1,6 @@
-"""The ports of all ranks into all dimensions, and the queues before them.
+"""The ports of all ranks into all dimensions, and the queues in front of them.
 
+A *job* is a phase of a chunk on a line, or a point-to-point message; it has one entry per member.
 See :mod:`engine.kernels.reference.ports`.
 """
 
@@ -24,7 +25,7 @@ from dimsweep.engine.kinds import QueueOrder
 
 @kernel
 def settle_ports(st: State) -> None:
-    """Queue the entries that moved on, and start jobs that head all their queues."""
+    """Queue the entries that reached a new phase, and start jobs that head all their queues."""
     sort_by(st.moving, st.entries["order"], st.scratch)
     for i in range(take_all(st.moving)):
         _enqueue_all(st, st.moving.numbers[i])
@@ -47,15 +48,15 @@ def settle_ports(st: State) -> None:
 
 @inlined
 def _shares_port(st: State, entry: int) -> bool:
-    """Return whether an entry starts although its port serves another message."""
+    """Return whether an entry may start although its port serves another message."""
     return st.wires.settings.shares and operators.is_crossing(st, entry)
 
 
 @kernel
 def _touch_again(st: State, n_touched: int) -> None:
-    """Touch ports at which another message waits, for the next round of this instant.
+    """Mark ports at which another message waits, for the next round of this instant.
 
-    A round starts one message at each port, for which there is an idle lane.
+    A round starts at most one message at each port, in an idle lane.
     """
     for i in range(n_touched):
         number = st.touched.numbers[i]
@@ -67,7 +68,7 @@ def _touch_again(st: State, n_touched: int) -> None:
 
 @kernel
 def _start_passing_jobs(st: State, n_touched: int) -> bool:
-    """Start jobs that pass blocked ones; return whether there were any.
+    """Start jobs that overtake blocked ones; return whether there were any.
 
     All are found before any starts.
     """
@@ -100,7 +101,7 @@ def _enqueue_all(st: State, first: int) -> None:
 
 @kernel
 def _enqueue(st: State, port_number: int, entry: int) -> None:
-    """Queue an entry at a port; point-to-point messages precede chunks."""
+    """Queue an entry at a port; point-to-point messages go before chunks."""
     port = st.wires.ports[port_number]
     _touch_port(st, port_number)
     behind = long(port.tail)
@@ -122,7 +123,7 @@ def _enqueue(st: State, port_number: int, entry: int) -> None:
 
 @kernel
 def _queue_key(st: State, entry: int) -> float:
-    """Return the sort key of an entry at a port without first-in first-out order."""
+    """Return an entry's sort key at a port whose queue is not first-in first-out."""
     if st.wires.settings.queue == QueueOrder.PRIORITY:
         return -float(st.flows[st.entries[entry].flow].priority)
     return float(st.phases[operators.phase_of(st, entry)].size)
@@ -137,7 +138,7 @@ def _touch_port(st: State, port: int) -> None:
 
 @kernel
 def _touch_all(st: State, entry: int) -> None:
-    """Touch the ports that a job, named by an entry, waits for."""
+    """Mark the ports at which a job, named by one entry, waits."""
     number = operators.line_of(st, entry)
     if number != NONE:
         line = st.plans.lines[number]
@@ -152,7 +153,7 @@ def _is_free(st: State, port: int) -> bool:
 
 @kernel
 def _find_passing(st: State, head: int) -> int:
-    """Return the first entry behind ``head`` that may pass the blocked ones, or NONE."""
+    """Return the first entry behind ``head`` that may overtake the blocked ones, or NONE."""
     entry, busy = long(head), NONE  # and the line that was last seen to be busy
     while entry != NONE:
         number = operators.line_of(st, entry)
@@ -210,7 +211,7 @@ def _can_pass(st: State, entry: int) -> bool:
 
 @kernel
 def _is_first_to_pass(st: State, entry: int) -> bool:
-    """Return whether no earlier job in any of its queues could start as well."""
+    """Return whether no earlier job in any queue of this job could overtake as well."""
     line = st.plans.lines[operators.line_of(st, entry)]
     for i in range(line.start, line.start + line.size):
         other = long(st.wires.ports[st.line_ports[i]].head)
@@ -252,7 +253,7 @@ def count_ports(st: State) -> int:
 
 @kernel
 def _free_lane(st: State, number: int) -> int:
-    """Return the first record of the first lane that is idle at all ports of a line."""
+    """Return the first record of a lane that is idle at all ports of a line, or NONE."""
     line, first = st.plans.lines[number], 0
     i = long(line.start)
     while i < line.start + line.size:
@@ -265,7 +266,7 @@ def _free_lane(st: State, number: int) -> int:
 
 @kernel
 def _serve(st: State, number: int, entry: int) -> None:
-    """Let a port serve an entry of its queue in a lane."""
+    """Let a port serve an entry of its queue in the lane whose record is ``number``."""
     lane, n_dims, now = (
         st.wires.ports[number],
         st.wires.settings.n_dims,
@@ -292,7 +293,7 @@ def _leave_queue(st: State, port_number: int, entry: int) -> None:
 
 @inlined
 def _count_in_last(st: State, port_number: int, more: int) -> None:
-    """Count the phases in the last lane; a further lane must stay idle."""
+    """Count phases in the last lane; when it is in use, the state needs another idle lane."""
     is_last = port_number >= len(st.wires.ports) - count_ports(st)
     if is_last and st.wires.settings.lanes:
         st.wires.clock.counts[0].in_last += more
@@ -300,7 +301,7 @@ def _count_in_last(st: State, port_number: int, more: int) -> None:
 
 @kernel
 def note_departure(st: State, place: int) -> None:
-    """Count a message whose last byte has left a port; the last one frees the port."""
+    """Count a message whose last byte has left a port; the last such message frees the port."""
     port = st.wires.ports[place]
     port.leaving -= 1
     if port.leaving == 0:
@@ -311,10 +312,10 @@ def note_departure(st: State, place: int) -> None:
 
 @kernel
 def count_down(st: State, port_number: int, late: int, delay: int) -> None:
-    """Count one completed task of a member, ``late`` by some ps.
+    """Count one completed task of a member's phase; the task was ``late`` by some ps.
 
     A task is a strand that ended, or a message that left or, from a switch, arrived.  The last task
-    finishes the phase, ``delay`` after the latest.
+    finishes the phase, ``delay`` ps after the latest.
     """
     port = st.wires.ports[port_number]
     port.late = max(port.late, late)
@@ -325,7 +326,7 @@ def count_down(st: State, port_number: int, late: int, delay: int) -> None:
 
 @kernel
 def finish(st: State, port_number: int, late: int) -> None:
-    """Finish the phase in a lane of a port, and move its entry on."""
+    """Finish the phase in a port's lane, and move its entry to its next phase."""
     lane, now = st.wires.ports[port_number], current_time(st.wires.clock)
     place, n_dims = long(lane.place), st.wires.settings.n_dims
     rank, dim = place // n_dims, place % n_dims
@@ -349,7 +350,7 @@ def finish(st: State, port_number: int, late: int) -> None:
 
 @kernel
 def _end_in_time(st: State, member: int) -> None:
-    """Plan the end of a member's part for when the latencies of its chunks have passed."""
+    """Plan the end of a member's part in a flow, after the latencies of its chunks."""
     part, now = st.parts[member], current_time(st.wires.clock)
     if part.due == now:
         end_part(st, member)

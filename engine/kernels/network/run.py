@@ -1,8 +1,8 @@
 """Run the network kernel and collect its results.
 
-Of a program that folds (:mod:`engine.kernels.messages.folding`) one rank per equivalence class is
+If a program folds (:mod:`engine.kernels.messages.folding`), one rank per equivalence class is
 simulated.  Where the order of two simultaneous requests for a link would matter, the folded run
-reports a tie (:mod:`engine.kernels.network.clock`), and all ranks are simulated.
+reports a tie (:mod:`engine.kernels.network.clock`), and all ranks are simulated instead.
 """
 
 import dataclasses
@@ -49,12 +49,12 @@ _CARRIED = {fidelity: number for number, fidelity in enumerate(CARRIERS)}  # Set
 
 
 class MessageRunner:
-    """Runs a program at many points, message by message; the preparation is done once.
+    """Simulates a program at many points (bandwidths), message by message; prepares it once.
 
-    :func:`engine.kernels.reference.run_on_simpy` is its witness.
+    :func:`engine.kernels.reference.run_on_simpy` is the reference that must agree.
 
-    Every rank must be a class of its own, as :func:`lower_by_rank` makes it; ``fidelity`` says how
-    messages travel.  Raises :class:`DimsweepError` for a program of larger classes.
+    Every rank must be a separate class, as :func:`lower_by_rank` makes it; ``fidelity`` selects
+    messages, flows or packets.  Raises :class:`DimsweepError` for a program of larger classes.
     """
 
     def __init__(self, program: Program, fidelity: Fidelity = Fidelity.MESSAGE) -> None:
@@ -70,13 +70,14 @@ class MessageRunner:
         watch: Collection[str] = (),
         fold: bool = True,
     ) -> MessageRun:
-        """Simulate one point: ``bandwidth`` (D,) in bytes/s, or the program's own.
+        """Simulate one point: ``bandwidth`` (D,) in bytes/s, or the program's own bandwidth.
 
-        ``record`` keeps when each message held each link, and links that are named in ``watch``
-        note what packets do there (see :class:`Traffic`).  Unrecorded messages are folded unless
-        ``fold`` is false (see :mod:`engine.kernels.messages.folding`), or some may be suspended.
-        Raises :class:`DimsweepError` as :func:`network_of` does, and for what cannot finish, naming
-        who waits for what.
+        ``record`` keeps the intervals in which each message held each link.  Links named in
+        ``watch`` record their queues and traffic over time (see :class:`Traffic`).  Without
+        ``record``, ranks are folded unless ``fold`` is false (see
+        :mod:`engine.kernels.messages.folding`) or some messages may be suspended.  Raises
+        :class:`DimsweepError` as :func:`network_of` does, and for a deadlock, naming who waits for
+        what.
         """
         own = bandwidth is None
         program = self.program if own else self.program.rebind(bandwidth=bandwidth)
@@ -101,7 +102,7 @@ class MessageRunner:
         return dataclasses.replace(run, recorded=record, n_simulated=n_simulated)
 
     def inputs(self) -> Iterator[Any]:
-        """Yield all inputs of a run at the program's own point.
+        """Yield all inputs of a run at the program's own point, for comparison with other runs.
 
         These are the links, the initial state and, for packets, their settings.
         """
@@ -160,7 +161,7 @@ def _result(
 
 
 def _execute(state: st.State, packets: Packets | None = None) -> tuple[st.State, int]:
-    """Run a state to its end, enlarging it as needed; return the final state and the outcome."""
+    """Run a state to its end, enlarging tables as needed; return final state and outcome."""
     while (outcome := run(state)) in (clock.FULL, clock.CARRY):
         if outcome == clock.FULL:
             state = enlarge_state(state)
@@ -189,7 +190,7 @@ def _run_folded(
 ) -> tuple[st.State, int] | tuple[None, None]:
     """Run the folded program; return the final state and the number of ranks simulated.
 
-    Return (None, None) where ties decide, or it does not finish.
+    Return (None, None) if a tie decides, or if the run does not finish.
     """
     point = dataclasses.replace(
         folding.program, bandwidth=program.bandwidth, latency=program.latency
@@ -215,7 +216,7 @@ def _unfold(folding: Folding, state: st.State) -> st.State:
 
 
 def _traffic(program: Program, state: st.State, packets: Packets | None) -> Traffic:
-    """Return the start and the arrival of each carried message."""
+    """Return start and arrival of each message that flows or packets carried."""
     messages = state.wires.messages[: state.wires.clock.counts["n_messages"][0]]
     members = state.flows["member_start"][state.entries["flow"][messages["entry"]]]
     nodes, which = np.unique(state.parts["node"][members], return_inverse=True)
@@ -240,7 +241,7 @@ def _measures(accounts: st.Accounts) -> Measures:
 
 
 def _name(program: Program, state: st.State, entry: int) -> str:
-    """Return the name of the operator of an entry, or of ~ a node."""
+    """Return the name of the operator of ``entry``; a negative ``entry`` is ~ a node's number."""
     if entry < 0:
         return program.names.node[~entry]
     flow = state.flows[state.entries["flow"][entry]]

@@ -1,4 +1,4 @@
-"""Set up the state of a run, and enlarge it when its tables are full."""
+"""Set up the state of a run of the network kernel, and enlarge it when tables are full."""
 
 from typing import Any, NamedTuple
 
@@ -34,7 +34,7 @@ _BUCKETS = 12  # of the calendar that the longest message takes, as a power of t
 
 
 class RunOptions(NamedTuple):
-    """Options of a run: carrier, recording, and the links of a folded program."""
+    """Options of a run: the carrier, what to record, and the links that a folded program keeps."""
 
     carried: int = BY_LINKS
     record: bool = False
@@ -125,7 +125,7 @@ def _new_wires(
 
 
 def _new_worklists(s: Structure, n_entries: int) -> dict[str, Any]:
-    """Return the worklists of an instant; nodes without predecessors are ready."""
+    """Return the worklists of an instant; nodes without predecessors are in the ready list."""
     n_ranks, n_nodes = s.shape.n_classes, len(s.nodes)
     n_ports = n_ranks * s.shape.n_dims
     rooms = {
@@ -141,7 +141,7 @@ def _new_worklists(s: Structure, n_entries: int) -> dict[str, Any]:
 
 
 def _line_ports(plans: Plans, n_dims: int) -> Ints:
-    """Return the ports of the ranks of all lines, each into the line's dimension."""
+    """Return, for each rank in ``line_ranks``, its port into the line's dimension."""
     dims = np.zeros(len(plans.lines), np.int32)
     _, dim, _ = np.nonzero(plans.places["line"] != NONE)
     dims[plans.places["line"][plans.places["line"] != NONE]] = dim
@@ -191,10 +191,10 @@ def _new_ports(tables: Tables, n_ranks: int) -> Table:
 def _parcels_per_step(
     tables: Tables, times: PhaseTimes, s: Structure, model: NetworkModel, how: RunOptions
 ) -> int:
-    """Return the maximum number of parcels that one step takes.
+    """Return the maximum number of parcels that one step (event) may need.
 
     These are all messages of a round, each in its number of parts, one for a point-to-point
-    message, and one that returns room.
+    message, and one that returns buffer room.
     """
     largest = max(
         float(times.phases["n_bytes"].max(initial=0.0)) * max(tables.largest, 1.0),
@@ -207,14 +207,14 @@ def _parcels_per_step(
 
 
 def _bucket_shift(times: PhaseTimes, links: Table) -> int:
-    """Return the base-2 logarithm of the width of a calendar bucket (ps)."""
+    """Return the base-2 logarithm of a calendar bucket's width (ps), from the longest transfer."""
     longest = float(times.phases["n_bytes"].max(initial=0.0))
     longest *= float(links["per_byte"].max(initial=0.0))
     return max(0, int(min(longest, LONGEST)).bit_length() - _BUCKETS)
 
 
 def _new_links(network: Network, model: NetworkModel, how: RunOptions) -> Table:
-    """Return the table of links, or of the kept ones; carried messages need no buffers."""
+    """Return the table of links (kept ones, if folded); carried messages need no buffers."""
     kept = range(len(network.links)) if how.folded is None else how.folded.tolist()
     all_rooms, links = buffer_rooms(network, model), [network.links[i] for i in kept]
     rooms = [NONE if how.carried else all_rooms[i] for i in kept]
@@ -233,7 +233,7 @@ def _new_links(network: Network, model: NetworkModel, how: RunOptions) -> Table:
 
 
 def _routes_at(tables: Tables, links: Table, *, carried: int) -> Table:
-    """Return the routes with their latencies at this point."""
+    """Return the routes with their latencies at this point of bandwidth and latency."""
     routes = tables.routes.copy()
     if carried:
         routes["room"] = NONE
@@ -254,7 +254,7 @@ def _routes_at(tables: Tables, links: Table, *, carried: int) -> Table:
 
 
 def new_ring(n: int) -> Ints:
-    """Return a ring with room for 2 ``n`` events of an instant."""
+    """Return a ring buffer with room for 2 ``n`` events of one instant."""
     return np.zeros(1 << (2 * n).bit_length(), np.int32)
 
 
@@ -289,7 +289,7 @@ def _new_nodes(nodes: Table, at_edge: Table) -> Table:
 
 
 def _phases(s: Structure, times: PhaseTimes) -> Table:
-    """Return the table of phases at this point."""
+    """Return the table of phases, with their bytes, at this point."""
     own = {name: times.phases[name] for name in ("n_bytes", "size", "dim")}
     steps = np.maximum(times.phases["steps"], 0)
     kinds = s.phase_steps["kind"][steps] if len(s.phase_steps) else 0
@@ -333,7 +333,7 @@ def enlarge_state(state: st.State) -> st.State:
 
 
 def _add_events(clock: st.Clock, burst: int) -> st.Clock:
-    """Return the clock with room for the events of a step."""
+    """Return the clock with room for the events that one step may plan."""
     agenda, ring, counts = clock.agenda, clock.ring, clock.counts[0]
     while agenda.counts["free"]["left"][0] < burst:
         agenda = enlarge_agenda(agenda)
@@ -369,7 +369,7 @@ def _add_parcels(wires: st.Wires) -> st.Wires:
 
 
 def _add_lanes(state: st.State) -> st.State:
-    """Return the state with twice as many lanes; the new ones are idle."""
+    """Return the state with twice as many lanes of ports; the new ones are idle."""
     ports, strands, slots = state.wires.ports, state.strands, state.slots
     more, more_strands = ports.copy(), strands.copy()
     more["serving"] = NONE

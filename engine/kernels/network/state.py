@@ -1,8 +1,12 @@
 """The typed tables that a run of the network kernel reads and changes.
 
-Terms, in addition to :mod:`engine.kernels.messages`: an *entry* is a member's part of a chunk, or
-a message from point to point; a *parcel* is a message, or a part of one, on its way; a *lane* is
-what a port needs to serve one phase: where packets carry messages it may serve several at once.
+Terms, in addition to :mod:`engine.kernels.messages`:
+
+- An *entry* is one member's part of a chunk, or a point-to-point message.
+- A *parcel* is a message, or a part of one, in flight.
+- A *lane* is the record with which a port serves one phase.  Where packets carry messages, a port
+  may serve several phases at once, each in a lane.
+
 Times are ps.
 """
 
@@ -213,7 +217,7 @@ RANK_PORT = record(
 
 
 class Accounts(NamedTuple):
-    """Time accounts of all ranks: R ranks, D dimensions, L tallies."""
+    """Time accounts of all ranks: R ranks, D dimensions, L tallies (groups of operators)."""
 
     ranks: Table  # (R,) of RANK
     ports: Table  # (R, D) of RANK_PORT
@@ -221,7 +225,7 @@ class Accounts(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """The planned events of a run."""
+    """The planned events of a run: calendar, ring of the present instant, and heap."""
 
     agenda: Agenda
     ring: Ints  # events of this instant; a power of two
@@ -233,7 +237,7 @@ class Clock(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """The scalars of a run."""
+    """The constant numbers of a run, such as the packet size at which links forward."""
 
     packet: float  # bytes after which a device passes a message on
     window: int  # 0 without limit
@@ -255,7 +259,7 @@ class Settings(NamedTuple):
 
 
 class Wires(NamedTuple):
-    """Links, and the parcels that travel on them."""
+    """The links, routes and ports of a run, and the parcels in flight."""
 
     clock: Clock
     settings: Settings
