@@ -1,4 +1,4 @@
-"""Accounts of a run: time by activity, traffic of dimensions, cost, and figures of merit."""
+"""Results of a run: time by activity, bytes in each dimension, cost, and figures of merit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from dimsweep.engine.units import PICOSECONDS
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Accounts of P points; times are picoseconds.
+    """Time by activity, bytes and cost of P simulated points; times are picoseconds.
 
     ``compute`` and ``exposed`` are of the class of ranks that finishes last; ``compute + exposed <=
     time``, and the rest is idle. ``busy``, ``bytes_sent`` and ``utilisation`` are means over all
@@ -153,23 +153,25 @@ MERIT_NEEDS = {
 
 
 def known_merits(program: Program) -> list[str]:
-    """Return the names of the known figures of merit of a program."""
+    """Return the names of the figures of merit that can be computed for a program."""
     return list(merits(program, program.bandwidth[None], np.ones(1, dtype=np.int64)))
 
 
 def merits(
     program: Program, bandwidth: Floats, time: Longs, speed: float = 1.0
 ) -> dict[str, Floats]:
-    """Return the known figures of merit of points, (P,) each.
+    """Return the figures of merit of P points by name, (P,) each; unknown ones are left out.
 
     Parameters
     ----------
+    program
+        The program that was run.
     bandwidth
         Bandwidths in bytes/s, shape (P, D).
     time
         Picoseconds of an iteration, shape (P,).
     speed
-        The mean share of its speed that outages of devices leave to an iteration.
+        The mean fraction of its speed that outages of devices leave to an iteration.
 
     Notes
     -----
@@ -225,7 +227,7 @@ def _price_of_spares(program: Program) -> float:
 
 
 def renewal_of(program: Program, seconds: Floats | float) -> Renewal | None:
-    """Return the account of a job's time with interruptions and checkpoints.
+    """Return the split of a job's time into useful work, interruptions and checkpoints.
 
     ``seconds`` is the time of an iteration, (P,) or one number.  Returns None if the cluster has no
     :class:`Reliability`.

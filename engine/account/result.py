@@ -42,7 +42,10 @@ if TYPE_CHECKING:  # SimPy is imported only to simulate messages
 
 @dataclass(frozen=True)
 class Result:
-    """The result of one iteration.  Times are seconds, sizes bytes (see :class:`Breakdown`)."""
+    """The result of simulating one iteration: times in seconds, sizes in bytes, costs in USD.
+
+    See :class:`Breakdown` for the meaning of each figure.
+    """
 
     run: "Run | MessageRun"
     outages: tuple[Outage, ...] = ()  # devices that may be down while the job continues
@@ -59,7 +62,7 @@ class Result:
 
     @cached_property
     def breakdown(self) -> Breakdown:
-        """The account as arrays of one row, in picoseconds."""
+        """Time by activity, bytes and cost as arrays of one row; times are picoseconds."""
         own = self.program.bandwidth[None]
         speed = compute_mean_speed(self.outages)
         return account(self.program, own, self.run.measures, self._network, speed)
@@ -74,12 +77,12 @@ class Result:
 
     @cached_property
     def classes(self) -> tuple[ClassAccount, ...]:
-        """Account of the ranks of each class; message by message each rank is a class."""
+        """Time by activity of each class of ranks; message by message each rank is a class."""
         return account_classes(self.program, self.run.measures, self.path_account)
 
     @property
     def last_class(self) -> int:
-        """Class of ranks that finishes last, which :attr:`breakdown` describes."""
+        """Index of the class of ranks that finishes last, which :attr:`breakdown` describes."""
         return int(self.run.measures.end[0].argmax())
 
     @property
@@ -104,19 +107,19 @@ class Result:
 
     @property
     def exposed_by_collective(self) -> dict[str, float]:
-        """Exposed communication by kind and group of collectives."""
+        """Exposed communication by kind of collective and group, in seconds."""
         shares = self.breakdown.exposed_by_tally[0] / PICOSECONDS
         return dict(zip(self.program.names.tally, shares.tolist(), strict=True))
 
     @property
     def exposed_by_dim(self) -> dict[str, float]:
-        """Exposed communication by dimension; ``"waiting"`` is for other ranks."""
+        """Exposed communication by dimension, in seconds; ``"waiting"`` is for other ranks."""
         shares = self.breakdown.exposed_by_dim[0] / PICOSECONDS
         return dict(zip((*self.program.names.dims, "waiting"), shares.tolist(), strict=True))
 
     @property
     def bytes_by_dim(self) -> dict[str, float]:
-        """Mean bytes that a rank sends in each dimension."""
+        """Bytes that a rank sends in each dimension, averaged over all ranks."""
         return self._by_dim(self.breakdown.bytes_sent)
 
     @property
@@ -134,12 +137,12 @@ class Result:
 
     @property
     def utilisation(self) -> dict[str, float]:
-        """Mean share of the bandwidth in use, by dimension."""
+        """Fraction of each dimension's bandwidth in use, averaged over time and ranks."""
         return self._by_dim(self.breakdown.utilisation)
 
     @property
     def critical_path(self) -> dict[str, float] | None:
-        """Parts of the critical path: ``"compute"``, ``"memory"``, three for each dimension d.
+        """Seconds of the critical path: ``"compute"``, ``"memory"``, three for each dimension d.
 
         They are ``"d transfer"``, ``"d latency"`` and ``"d endpoint"`` (delays, reductions).
         ``"memory"`` is the time of operators that memory bandwidth limits. None if simulated
@@ -196,7 +199,7 @@ class Result:
 
     @property
     def renewal(self) -> Renewal | None:
-        """Account of a job's time with interruptions and checkpoints.
+        """Split of a job's time into useful work, interruptions and checkpoints.
 
         None without :attr:`Cluster.reliability`.
         """
@@ -204,7 +207,7 @@ class Result:
 
     @property
     def links(self) -> "tuple[LinkAccount, ...]":
-        """Accounts of all links, if simulated message by message; else empty."""
+        """Bytes and busy time of each link, if simulated message by message; else empty."""
         return () if isinstance(self.run, Run) else self.run.links
 
     @property
@@ -219,7 +222,7 @@ class Result:
 
     @property
     def completion_times(self) -> dict[str, Floats]:
-        """Seconds of each message, shortest first, by collective; empty without :attr:`traffic`."""
+        """Seconds of each message by collective, shortest first; empty without :attr:`traffic`."""
         if self.traffic is None or not self.traffic.operators:
             return {}
         names, nodes = self.program.names, self.program.structure.nodes
@@ -230,7 +233,7 @@ class Result:
 
     @property
     def spans(self) -> Spans:
-        """Times of operators and phases, in columns; the run must have been recorded."""
+        """Start and end of each operator and phase, in columns; the run must have been recorded."""
         return spans_of(self.run)
 
     def timeline(self, limit: int | None = None) -> dict[str, Any]:
@@ -331,9 +334,10 @@ def check_phases(program: Program) -> None:
 def is_compiled(
     fidelity: Fidelity = Fidelity.PHASE, transport: Transport | str = PacketModel.transport
 ) -> bool:
-    """Return whether the kernels of ``fidelity`` are probably compiled already.
+    """Return whether the compiled kernels of ``fidelity`` are probably in the cache already.
 
-    With packets, those of this ``transport``. Otherwise the first run takes up to a minute longer.
+    With packets, the kernels of ``transport`` count. Otherwise the first run takes up to a minute
+    longer.
     """
     if fidelity is Fidelity.PHASE:
         return is_cached(entrances_of_order(MODEL.choose).run_points)

@@ -1,4 +1,4 @@
-"""Times of operators on streams and of phases of chunks at ports, in columns."""
+"""Spans: start and end of operators on streams and of chunks' phases at ports, in columns."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,9 +19,10 @@ OPERATOR, ON_LINK, UNKNOWN = -1, -2, -3  # in the place of a phase's number
 class Spans(NamedTuple):
     """N spans of time, each on one thread of one process; shapes (N,), times in picoseconds.
 
-    A process is a class of ranks; links follow as further processes. Its threads are its streams,
-    one for receives and one for each dimension (see :func:`list_threads`). Overlapping spans move
-    to additional threads, the number of threads further on.
+    A process is a class of ranks; links follow as further processes. The threads of a process are
+    the class's streams, one thread for receives, and one for each dimension (see
+    :func:`list_threads`). Overlapping spans move to additional threads, whose number is larger by
+    the number of threads.
     """
 
     process: Longs
@@ -33,14 +34,14 @@ class Spans(NamedTuple):
 
 
 def list_threads(program: Program) -> list[str]:
-    """Return the names of the threads of a class."""
+    """Return the names of the threads of a class of ranks: streams, receives and dimensions."""
     names = program.names
     streams = (f"stream {name}" for name in names.stream)
     return ["compute", *streams, "receives", *(f"dim {name}" for name in names.dims)]
 
 
 def spans_of(run: "Run | MessageRun") -> Spans:
-    """Return all spans of a recorded run; raises :class:`DimsweepError` if nothing was recorded."""
+    """Return all spans of a run; raise :class:`DimsweepError` if the run was not recorded."""
     if not run.recorded and len(run.program.structure.flows) > 0:
         raise DimsweepError(
             "the run was not recorded", hint="simulate with record=True", code="missing"
@@ -65,7 +66,7 @@ def _operators(program: Program, start: Longs, end: Longs) -> Spans:
 
 
 def _class_phases(run: Run) -> Spans:
-    """Return the phases of all chunks, once for each class that takes part."""
+    """Return the spans of all chunks' phases, one for each class that takes part in the chunk."""
     s, chunks = run.program.structure, run.state.chunks
     flow = np.repeat(chunks["flow"], chunks["end"] - chunks["first"])
     phases = run.times.phases[run.state.phase_of]
@@ -87,7 +88,10 @@ def _class_phases(run: Run) -> Spans:
 
 
 def _messages(run: "MessageRun") -> Iterator[Spans]:
-    """Yield the phases of ranks and the spans on links, which only name their operators."""
+    """Yield the spans of ranks' phases and of links in a run message by message.
+
+    A span on a link has the name of its operator only.
+    """
     s, names = run.program.structure, run.program.names.node
     own = dict(
         zip(zip(s.nodes["cls"].tolist(), names, strict=True), range(len(names)), strict=True)
@@ -109,7 +113,10 @@ def _messages(run: "MessageRun") -> Iterator[Spans]:
 
 
 def _separate_overlaps(spans: Spans, n_threads: int) -> Spans:
-    """Move spans that overlap others of their thread to separate threads."""
+    """Return the spans with overlapping spans of a thread moved to additional threads.
+
+    ``n_threads`` is the number of threads of a class.
+    """
     order = np.lexsort((spans.end, spans.start, spans.thread, spans.process))
     place = spans.process[order] * (spans.thread.max(initial=0) + 1) + spans.thread[order]
     overlap = (place[1:] == place[:-1]) & (spans.start[order][1:] < spans.end[order][:-1])
@@ -126,7 +133,7 @@ def _separate_overlaps(spans: Spans, n_threads: int) -> Spans:
 
 
 def density(start: Longs, end: Longs, edges: Floats, rate: Floats | float = 1.0) -> Floats:
-    """Return the mean density of spans between neighbouring ``edges``, which rise.
+    """Return the mean sum of the spans' rates in each interval between ascending ``edges``.
 
     A span adds its ``rate`` from ``start`` to ``end``. The sum of means times widths is exactly the
     sum of rates times durations.
@@ -143,7 +150,7 @@ def density(start: Longs, end: Longs, edges: Floats, rate: Floats | float = 1.0)
 
 
 def merge_spans(start: Longs, end: Longs) -> tuple[Longs, Longs]:
-    """Return the union of the spans as spans that neither overlap nor touch."""
+    """Return the starts and ends of the union of spans, as spans that neither overlap nor touch."""
     order = np.argsort(start, kind="stable")
     start, end = start[order], np.maximum.accumulate(end[order]) if len(end) else end
     begins = np.append(True, start[1:] > end[:-1])[: len(start)]
@@ -158,7 +165,7 @@ COMPUTE, MEMORY, REMOTE, HOST = "compute", "memory", "remote memory", "host"
 
 
 class PathAccount(NamedTuple):
-    """The critical path of one run, in picoseconds that add up to its time.
+    """The critical path of one run by activity, in picoseconds that add up to the run's time.
 
     D dimensions, C classes of ranks. The path contains no waiting: while a rank waits, the path is
     at the rank that it waits for.
@@ -193,9 +200,9 @@ class ClassAccount(NamedTuple):
 
 
 def account_path(run: Run) -> PathAccount | None:
-    """Return the account of the critical path.
+    """Return the critical path of ``run`` by activity.
 
-    None if a witness simulated the run, since it records no path.
+    None if a second simulator (the program's witness) simulated the run, since it records no path.
     """
     path = run.measures.path
     if path is None or np.isnan(path.demand[0]).any():
@@ -251,7 +258,7 @@ def _by_class(run: Run, chain: Chain, cls: Longs) -> Longs:
 def account_classes(
     program: Program, measures: Measures, path: PathAccount | None
 ) -> tuple[ClassAccount, ...]:
-    """Return the account of each class of ranks of a run of one point."""
+    """Return the time by activity of each class of ranks, for a run of one point."""
     time, found = int(measures.time[0]), list[ClassAccount]()
     names = zip(program.names.class_count, program.names.class_first, strict=True)
     for cls, (ranks, first) in enumerate(names):

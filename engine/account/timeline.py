@@ -79,12 +79,12 @@ def build_trace(run: "Run | MessageRun", limit: int | None = None) -> dict[str, 
 
 
 def encode_trace(made: dict[str, Any]) -> bytes:
-    """Encode the result of :func:`trace` as a file."""
+    """Return the result of :func:`build_trace` as the bytes of a JSON file."""
     return json.dumps(made, separators=(",", ":")).encode()
 
 
 def _select_spans(spans: Spans, room: int) -> tuple[Spans, str]:
-    """Return the longest spans for half of the room and the earliest others, with a description."""
+    """Return the ``room`` spans to keep, and a description: the longest half, then the earliest."""
     n = len(spans.start)
     if room >= n:
         return spans, f"all spans ({n:,})"
@@ -106,7 +106,7 @@ def _select_spans(spans: Spans, room: int) -> tuple[Spans, str]:
 
 
 def _names(run: "Run | MessageRun", spans: Spans) -> Iterator[Event]:
-    """Yield the names of processes and threads, and of additional threads in use."""
+    """Yield events that name processes and threads, and the additional threads in use."""
     program, links = run.program, [] if isinstance(run, Run) else run.links
     names, threads = program.names, list_threads(program)
     used = set(zip(spans.process.tolist(), spans.thread.tolist(), strict=True))
@@ -155,7 +155,7 @@ def _spans(run: "Run | MessageRun", spans: Spans) -> Iterator[Event]:
 
 
 def _describer(run: "Run | MessageRun") -> Callable[[int, int], tuple[str, Event]]:
-    """Return a function that describes a span of an operator, or of a phase of it."""
+    """Return a function of a node and a phase that returns a span's name and event properties."""
     s, describe_operator = run.program.structure, _operator_describer(run.program)
     if isinstance(run, Run):
         state, phases = run.state, run.times.phases
@@ -181,7 +181,7 @@ def _describer(run: "Run | MessageRun") -> Callable[[int, int], tuple[str, Event
 
 
 def _operator_describer(program: Program) -> Callable[[int], tuple[str, Event]]:
-    """Return a function that gives an operator's category, bytes and ranks."""
+    """Return a function of a node that returns its operator's category, and its bytes and ranks."""
     s, names = program.structure, program.names
     categories = {
         NodeKind.COMPUTE: "compute",
@@ -224,7 +224,7 @@ def _operator_describer(program: Program) -> Callable[[int], tuple[str, Event]]:
 
 
 def _communicator(program: Program, group: str, rank: int) -> str:
-    """Return the members of a rank's group, such as ``0-7`` or ``0, 8, 16, ... (32 ranks)``."""
+    """Return the members of ``rank``'s group in words: ``0-7``, or ``0, 8, 16, ... (32 ranks)``."""
     sizes, given = program.cluster.topology.sizes, program.workload.groups[group]
     digits = []
     for at, p, stride in zip(coordinates_of(rank, sizes), given.sizes, given.strides, strict=True):
@@ -268,7 +268,7 @@ def _arrows(run: "Run | MessageRun", spans: Spans) -> Iterator[Event]:
 
 
 def _dependents(program: Program, spans: Spans) -> Longs:
-    """Return pairs (E, 2) of operators' spans on different threads that follow each other."""
+    """Return pairs (E, 2) of spans on different threads, whose second operator awaits the first."""
     s = program.structure
     span_of = np.full(len(s.nodes), -1)
     operators = np.flatnonzero(spans.phase == OPERATOR)
@@ -285,10 +285,10 @@ def _dependents(program: Program, spans: Spans) -> Longs:
 
 
 def _next_phases(run: Run, spans: Spans) -> Longs:
-    """Return pairs (E, 2) of spans that follow each other.
+    """Return pairs (E, 2) of spans in which a phase ends before the other starts.
 
-    A collective or message and each chunk's first phase, and consecutive phases of a chunk in
-    different dimensions.
+    A collective or message is paired with each chunk's first phase; consecutive phases of a chunk
+    are paired if they are in different dimensions.
     """
     state, phase = run.state, spans.phase
     of_chunk = np.repeat(np.arange(len(state.chunks)), state.chunks["end"] - state.chunks["first"])
@@ -311,7 +311,7 @@ def _next_phases(run: Run, spans: Spans) -> Longs:
 
 
 def _counters(run: "Run | MessageRun", spans: Spans) -> Iterator[Event]:
-    """Yield the bandwidth in use by dimension, or the state of watched links."""
+    """Yield counter events: the bandwidth in use by dimension, or the state of watched links."""
     end = int(run.measures.time[0])
     if isinstance(run, Run):
         if end and (spans.phase >= 0).any():
@@ -322,7 +322,7 @@ def _counters(run: "Run | MessageRun", spans: Spans) -> Iterator[Event]:
 
 
 def _bandwidth(run: Run, spans: Spans, end: int) -> Iterator[Event]:
-    """Yield each dimension's bandwidth in use, averaged over all NPUs and a step of time."""
+    """Yield the bytes/s in use in each dimension, averaged over all NPUs and each time step."""
     program = run.program
     process, edges = program.structure.shape.n_classes, np.linspace(0, end, _STEPS + 1)
     yield _process(process, "bandwidth in use (GB/s, mean of all NPUs)")
@@ -339,7 +339,7 @@ def _bandwidth(run: Run, spans: Spans, end: int) -> Iterator[Event]:
 
 
 def _history(link: str, history: "History", process: int, end: int) -> Iterator[Event]:
-    """Yield a watched link's queue, pauses and marks as they change, and its rate in steps."""
+    """Yield a watched link's queue, pauses and marks as they change, and its rate by time step."""
     instants = np.arange(_STEPS + 1) * max(end // _STEPS, 1)
     sent = history.sent_by(instants)
     rates = np.diff(sent, append=sent[-1]) / instants[1] * 1e3  # bytes a ps to GB/s
@@ -356,7 +356,7 @@ def _history(link: str, history: "History", process: int, end: int) -> Iterator[
 def _counter(
     name: str, times: Sequence[float] | np.ndarray, values: np.ndarray, process: int
 ) -> Iterator[Event]:
-    """Yield a value from each of ``times`` on, whenever it changes."""
+    """Yield a counter event called ``name`` at each of ``times`` at which its value changes."""
     changes = np.flatnonzero(np.diff(values, prepend=-1))
     for time, value in zip(
         np.asarray(times)[changes].tolist(), values[changes].tolist(), strict=True

@@ -1,4 +1,4 @@
-"""Lower bounds on a time, and the exact optimum of the closed-form model, over bandwidths."""
+"""Lower bounds on the time of an iteration, and optimal bandwidths of the closed-form model."""
 
 from dimsweep.engine.bound.communication import (
     BoundTable,

@@ -1,4 +1,4 @@
-"""Lower bounds on collectives over groups of a network, as functions of their bytes.
+"""Lower bounds on the time of collectives over groups of a network, as functions of their bytes.
 
 Each bound is a maximum of pieces.  A piece is fixed seconds plus bytes over bandwidths, and both
 grow in proportion to the collective's bytes, except for rounding.  So the pieces of two sizes give
@@ -30,9 +30,10 @@ _SIZES = (2.0**30, 2.0**31)  # bytes, at which no rounding is left out
 
 @dataclass(frozen=True)
 class CommunicationBounds:
-    """Bounds for G groups, all KINDS of collectives and E dimensions (sums included).
+    """Lower bounds on the time of each kind of collective over each of G groups.
 
-    A bound is the largest of several pieces.
+    A bound is the largest of several pieces: seconds, plus bytes over each of E bandwidths (of the
+    dimensions, and of sums of dimensions).
     """
 
     sums: Floats
@@ -42,17 +43,20 @@ class CommunicationBounds:
 
     @classmethod
     def zero(cls, n: int, n_dims: int) -> "CommunicationBounds":
-        """Return bounds of zero for n groups."""
+        """Return bounds of zero seconds for ``n`` groups on ``n_dims`` dimensions."""
         nothing = np.zeros((n, len(KINDS), 1, 1 + n_dims))
         return cls(np.zeros((0, n_dims)), nothing, nothing, nothing[..., 1:])
 
     def column_factors(self, bandwidth: Floats) -> Floats:
-        """Return the factors of the columns (1 + E,) at bandwidths (D,) in bytes/s."""
+        """Return the factors of a piece's columns, (1 + E,): 1, and 1 over each of E bandwidths.
+
+        ``bandwidth`` (D,) is in bytes/s.
+        """
         return np.append(1.0, 1 / np.concatenate([bandwidth, self.sums @ bandwidth]))
 
 
 class BoundTable:
-    """The bounds of several networks in one table.
+    """The communication bounds of several networks, stacked in one table.
 
     Groups are numbered through all networks. Group -1 has one member and takes no time.
     """
@@ -75,7 +79,7 @@ class BoundTable:
         self._adds = np.any([each.any(axis=(1, 2, 3)) for each in own], axis=0)
 
     def equivalent_groups(self) -> Longs:
-        """Return, for each group, the first group with equal bounds at all bandwidths."""
+        """Return, for each group, the first group that has equal bounds at all bandwidths."""
         found, known = np.arange(len(self.fixed)), dict[bytes, int]()
         of = np.searchsorted(self.first, found, side="right") - 1
         for row, network in enumerate(of.tolist()):
@@ -85,22 +89,23 @@ class BoundTable:
         return found
 
     def with_latency(self, more: Floats) -> "BoundTable":
-        """Return the table with ``more`` (D,) seconds added to each latency of the dimensions."""
+        """Return the table with ``more`` (D,) seconds added to each dimension's hop latency."""
         moved = copy(self)
         moved.fixed = self.fixed.copy()
         moved.fixed[..., 0] += self.hops[..., : len(more)] @ more
         return moved
 
     def column_factors(self, ways: CommunicationBounds, bandwidth: Floats) -> Floats:
-        """Return :meth:`CommunicationBounds.column_factors`, as wide as the table."""
+        """Return :meth:`CommunicationBounds.column_factors` of one network, padded to the table."""
         own = ways.column_factors(bandwidth)
         return np.pad(own, (0, self.n_columns - len(own)))
 
 
 class GroupBounds:
-    """Bounds of groups on clusters that differ only in dimensions and algorithms.
+    """Cache of the communication bounds of groups, for clusters that differ in their networks only.
 
-    Each is computed once for all clusters that are equal between the group's members.
+    Bounds are computed once for all clusters whose dimensions and algorithms are equal between the
+    group's members.
     """
 
     def __init__(self) -> None:
@@ -109,10 +114,10 @@ class GroupBounds:
     def bound_collectives(
         self, cluster: Cluster, groups: Sequence[Group], most: Floats
     ) -> CommunicationBounds:
-        """Return bounds on collectives over ``groups`` of a cluster.
+        """Return lower bounds on collectives over each of ``groups`` of ``cluster``.
 
-        ``most`` (D,) are the greatest requested bandwidths, in bytes/s. If a library, or
-        measurements, run collectives, no bounds are known, and they count as free.
+        ``most`` (D,) are the largest bandwidths in bytes/s for which they must hold. If a library
+        or measurements determine the time of collectives, the bounds are zero.
         """
         model = cluster.collectives
         if model.library is not None or model.timings is not None or not groups:
@@ -127,10 +132,10 @@ class GroupBounds:
         return _combine([self._known[k] for k in keys])
 
     def bound_messages(self, cluster: Cluster, stages: Group, most: Floats) -> CommunicationBounds:
-        """Return bounds on messages between neighbouring ``stages``.
+        """Return lower bounds on messages between neighbouring pipeline ``stages``.
 
-        The first of KINDS stands for messages to the next stage, the second for those to the one
-        before; the last and the first stage are neighbours, too.
+        In place of the kinds of collectives, the first bounds messages to the next stage, the
+        second messages to the previous stage. The last and the first stage are neighbours, too.
         """
         key = _communication_key(cluster, stages, most)
         if key not in self._known:
@@ -139,7 +144,7 @@ class GroupBounds:
 
 
 def _communication_key(cluster: Cluster, group: Group, most: Floats) -> Hashable:
-    """Return all that determines a group's communication on a cluster."""
+    """Return a key of all properties on which the communication of ``group`` depends."""
     dims, chosen = cluster.topology.dims, chosen_algorithms(cluster)
     own = (
         (d, dims[d], chosen[d], most[d], group.sizes[d], group.strides[d])
@@ -155,7 +160,10 @@ def _crossed_dimensions(group: Group) -> list[int]:
 def _bound_groups(
     cluster: Cluster, groups: Sequence[Group], most: Floats, *, is_ordered: bool
 ) -> Iterator[CommunicationBounds]:
-    """Yield the bounds of each group separately."""
+    """Yield the bounds on collectives over each group.
+
+    With ``is_ordered``, chunks may choose the order of their dimensions (Themis).
+    """
     forms = Forms(cluster, Workload(()), chosen_algorithms(cluster))
     own = [
         forms.collective(Collective(kind, size, ""), group)
@@ -174,7 +182,7 @@ def _bound_groups(
 
 
 def _combine(ways: Sequence[CommunicationBounds]) -> CommunicationBounds:
-    """Combine the bounds of several groups, whose sums of bandwidths may differ."""
+    """Return the bounds of several groups in one object; their sums of bandwidths may differ."""
     sums = {tuple(row): None for each in ways for row in each.sums.tolist()}
     number, n_dims = {row: i for i, row in enumerate(sums)}, ways[0].sums.shape[1]
     n_pieces = max(each.fixed.shape[2] for each in ways)
@@ -218,13 +226,13 @@ def _work_of_forms(cluster: Cluster, forms: Forms, most: Floats, *, is_ordered: 
 
 
 def _affine(pieces: Sequence[Floats]) -> tuple[Floats, Floats]:
-    """Return the fixed part and the part per byte of pieces at both _SIZES in turns."""
+    """Return fixed part and part per byte of pieces, given for a small and a large size in turn."""
     small, large = (np.roll(_stack_pieces(pieces[i::2]), 1, axis=-1) for i in range(2))
     return 2 * small - large, (large - small) / (_SIZES[1] - _SIZES[0])
 
 
 def _stack_pieces(pieces: Iterable[Floats]) -> Floats:
-    """Stack the pieces (F, n, E + 1) of all forms, padded with zeros."""
+    """Return the pieces of F forms in one array (F, n, E + 1), padded with zeros."""
     own = list(pieces)
     whole = np.zeros((len(own), max(map(len, own)), own[0].shape[1]))
     for row, each in zip(whole, own, strict=True):
@@ -244,7 +252,7 @@ _GROUPS = 64  # of one form; for more groups only the links of single NPUs count
 
 
 def bound_by_cuts(cluster: Cluster, groups: Sequence[Group]) -> CommunicationBounds:
-    """Return bounds on collectives over ``groups`` on a cluster whose network is a graph."""
+    """Return lower bounds on collectives over ``groups``, by the cuts of the cluster's graph."""
     network, n_dims = cluster.network.graph, len(cluster.topology.dims)
     assert network is not None
     # Unless other algorithms are named, a switch of the dimensions may reduce.
@@ -267,7 +275,10 @@ def bound_by_cuts(cluster: Cluster, groups: Sequence[Group]) -> CommunicationBou
 
 
 def members_of(group: Group, sizes: Sequence[int]) -> list[list[int]]:
-    """Return the ranks of each group of a form, in dimensions of these ``sizes``."""
+    """Return the ranks of each of the equal groups that ``group`` describes.
+
+    ``sizes`` are the NPUs of each dimension.
+    """
     found = dict[tuple[int, ...], list[int]]()
     for rank in range(int(np.prod(sizes))):
         place = []
@@ -280,7 +291,10 @@ def members_of(group: Group, sizes: Sequence[int]) -> list[list[int]]:
 
 
 def bound_by_npu_links(network: Network, n: int, kind: CollectiveKind) -> float:
-    """Return the seconds per byte of n members, if all NPUs had the widest links."""
+    """Return a lower bound (s per byte) on a collective of ``n`` members by NPU links alone.
+
+    It assumes that all NPUs have the widest links of any NPU.
+    """
     room = dict[tuple[bool, object], float]()
     for link in network.links:
         for ends in ((False, link.source), (True, link.target)):

@@ -1,4 +1,4 @@
-"""Cone programs over bandwidths, and bounds proven from a solver's multipliers."""
+"""Cone programs (convex optimisation) over bandwidths, and lower bounds proven by multipliers."""
 
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ _ROUNDING = 1e-13
 
 
 class Cone(NamedTuple):
-    """The feasible z (n,): ``equal @ z == ends``, ``less @ z <= 0``, ``low <= z <= high``."""
+    """The set of z (n,) with ``equal @ z == ends``, ``less @ z <= 0``, ``low <= z <= high``."""
 
     equal: Floats  # (E, n)
     ends: Floats  # (E,)
@@ -38,7 +38,7 @@ class Cone(NamedTuple):
 
 
 class Multipliers(NamedTuple):
-    """Multipliers of the pieces (P,), the equalities (E,) and the inequalities (L,)."""
+    """Dual variables of the pieces (P,), the equalities (E,) and the inequalities (L,)."""
 
     pieces: Floats
     equal: Floats
@@ -46,7 +46,11 @@ class Multipliers(NamedTuple):
 
 
 def certify(pieces: Floats, group: Ints, cone: Cone, multipliers: Multipliers) -> float:
-    """Return a lower bound on the optimum; ``pieces`` (P, n) >= 0, ``group`` (P,) of each."""
+    """Return a proven lower bound on the least sum, over groups, of the largest piece at 1/z.
+
+    ``pieces`` (P, n) are nonnegative, ``group`` (P,) is the group of each. Any ``multipliers`` give
+    a valid bound.
+    """
     slope = mean_piece(pieces, group, multipliers)
     if slope is None:
         return -np.inf
@@ -63,7 +67,7 @@ def certify(pieces: Floats, group: Ints, cone: Cone, multipliers: Multipliers) -
 def mean_piece(pieces: Floats, group: Ints, multipliers: Multipliers) -> Floats | None:
     """Return the sum over groups of the weighted mean of their pieces, (n,).
 
-    ``multipliers`` are the weights. ``None`` if a group has no weight.
+    The weights are the ``multipliers`` of the pieces. ``None`` if a group has no weight.
     """
     weight = np.maximum(multipliers.pieces, 0.0)
     total = np.bincount(group, weight)
@@ -74,7 +78,7 @@ def mean_piece(pieces: Floats, group: Ints, multipliers: Multipliers) -> Floats 
 
 
 def _minimum_term(a: float, q: float, noise: float, low: float, high: float) -> float:
-    """Return the least a/z + q z for z in [low, high], minus the possible rounding error."""
+    """Return the minimum of a/z + q z over z in [low, high], less the possible rounding error."""
     if q > 0:
         at = min(max(np.sqrt(a / q), low), high)
     elif np.isfinite(high) or q == 0:
@@ -94,18 +98,19 @@ def _minimum_term(a: float, q: float, noise: float, low: float, high: float) -> 
 
 
 class Solution(NamedTuple):
-    """A solver's point and its multipliers."""
+    """The point z (n,) that a solver found, and its multipliers."""
 
     z: Floats  # (n,)
     multipliers: Multipliers
 
 
 def solve(pieces: Floats, group: Ints, cone: Cone, unit: Floats) -> Solution | None:
-    """Return the optimum over ``cone`` that Clarabel finds, or ``None``.
+    """Return the z in ``cone`` that minimises the sum, over groups, of the largest piece at 1/z.
 
-    ``pieces`` (P, n) >= 0; ``group`` (P,) counts from 0. ``unit`` (n,) > 0 is an estimate of z: the
-    solver is more exact if all its numbers are close to one. The cone's box serves certificates
-    alone; it follows from the other rules.
+    The solver is Clarabel; ``None`` if it finds no solution. ``pieces`` (P, n) are nonnegative;
+    ``group`` (P,) counts from 0. ``unit`` (n,) > 0 is an estimate of z: the solver is more exact if
+    all its numbers are close to one. The cone's box serves certificates alone; it follows from the
+    other rules.
     """
     # A tenth of a second to import, and most runs optimise nothing.
     import clarabel

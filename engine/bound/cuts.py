@@ -1,28 +1,28 @@
-"""Lower bounds on the time of a collective on any network, from its cuts.
+"""Lower bounds on the time of a collective on any network, from cuts of its graph.
 
-They hold for every algorithm, route and order, in whatever fidelity, at any latency; as exact
-fractions: seconds for a byte that each member holds on entering.  Devices outside the group pass
-bytes on, other NPUs, too.
+They hold for every algorithm, route and order, in any fidelity, at any latency. They are exact
+fractions: seconds for a byte that each member holds on entering.  Devices outside the group may
+forward bytes, other NPUs included.
 
-*All-gather.*  Of any set S of devices without some member, what its members hold has to leave it:
-``max |S| / capacity out of S`` (Zhao et al., "ForestColl", arXiv 2402.06787).  It is reached, up to
-latencies, by trees (:mod:`engine.network.forest`) where as much can enter each switch as leave.
-*Reduce-scatter*: the same backwards.  Both hold for switches that copy and reduce, too.
+*All-gather.*  Take any set S of devices that lacks some member. The bytes of its members must leave
+it: ``max |S| / capacity out of S`` (Zhao et al., "ForestColl", arXiv 2402.06787).  Trees reach this
+bound, up to latencies (:mod:`engine.network.forest`), if the capacities into and out of each switch
+are equal. *Reduce-scatter*: the same bound on the reversed network.  Both bounds hold for switches
+that copy and reduce, too.
 
-*All-reduce.*  Of any set that has some members and not others, as much as a member holds has to
-leave it; which also holds for switches that reduce.  Where only NPUs do, and nothing is compressed:
-of m disjoint sets that have all members between them, m - 1 have to send each byte before any set
-knows its sum, and m - 1 to hear of it then.  So no less than ``2 (m - 1)`` times what a member
-holds crosses their borders (Patarasuk and Yuan, 2009, for sets of one NPU).  The sets tried are
-single members, and those that bytes enter as slowly as any.  A reduce-scatter and then an
-all-gather may well take longer than this bound; where the network is alike around all of its
-members they do not.
+*All-reduce.*  Take any set that has some members and not others. The bytes of one member must leave
+it. This also holds for switches that reduce.  If only NPUs reduce, and nothing is compressed: of m
+disjoint sets that have all members between them, m - 1 must send each byte before any set knows its
+sum, and then m - 1 must receive the sum.  So at least ``2 (m - 1)`` times the bytes of a member
+cross their borders (Patarasuk and Yuan, 2009, for sets of one NPU).  The sets tried are single
+members, and the sets that bytes enter most slowly.  A reduce-scatter followed by an all-gather may
+take longer than this bound, unless the network is equal around all of its members.
 
-*All-to-all.*  Of any set, what its members have for others leaves it; and for any lengths of the
-links, bytes times the lengths of their shortest ways is no more than capacities times lengths: the
-dual of the multi-commodity flow (Shahrokhi and Matula, 1990).  The lengths tried are one of each
-link, and, of small networks, what a solver finds; shortest ways are then found in integers, so no
-solver is trusted.
+*All-to-all.*  From any set, the bytes of its members for other members must leave.  Also, for any
+lengths of the links, bytes times the lengths of their shortest routes are at most capacities times
+lengths: the dual of the multi-commodity flow (Shahrokhi and Matula, 1990).  The lengths tried are
+one for each link, and, on small networks, a solver's. Shortest routes are then found in integers,
+so no solver is trusted.
 """
 
 from collections import defaultdict
@@ -59,13 +59,13 @@ _FINE = 2**20  # the longest link, in the integers that a solver's lengths are r
 
 
 class CutBound(NamedTuple):
-    """A bound on a collective from the narrowest cut."""
+    """A lower bound on a collective, in seconds per byte that a member holds, and its reason."""
 
     per_byte: Fraction
     reason: str
 
     def picoseconds(self, n_bytes: float) -> float:
-        """Return the bound on a collective whose members hold ``n_bytes`` each."""
+        """Return the lower bound in ps if each member holds ``n_bytes`` on entering."""
         return float(self.per_byte * Fraction(n_bytes) * 10**12)
 
 
@@ -76,9 +76,9 @@ def cut_bound(
     *,
     switches_reduce: bool = False,
 ) -> CutBound:
-    """Return a lower bound on the time of a collective among ``ranks``.
+    """Return a lower bound on the time of a ``kind`` of collective among ``ranks``, from cuts.
 
-    Raises :class:`DimsweepError` for fewer than two ranks, and for missing ones.
+    Raises :class:`DimsweepError` for fewer than two ranks, and for missing ranks.
     """
     capacities = Capacities.from_network(network, ranks)
     if kind is CollectiveKind.ALL_REDUCE and switches_reduce:
@@ -87,7 +87,7 @@ def cut_bound(
 
 
 class CutTime(NamedTuple):
-    """The lower bound of an iteration, and the cut that causes it."""
+    """A lower bound in ps on the time of an iteration, and the cut that causes it."""
 
     picoseconds: float
     reason: str
@@ -96,11 +96,11 @@ class CutTime(NamedTuple):
 def time_by_cuts(program: Program, network: Network) -> CutTime | None:
     """Return a lower bound on an iteration on ``network``, by the cuts that its collectives cross.
 
-    None without collectives. ``program`` has a class for each rank.
+    None without collectives. ``program`` must have one class for each rank.
 
-    However they overlap, all collectives of a kind over one group send their bytes across the same
-    cuts. Of each kind and name of groups only the members that move the most are examined, unless
-    that would take more than seconds.
+    All collectives of a kind over one group send their bytes across the same cuts, even if they
+    overlap. For each kind and name of groups, only the members that send the most are examined;
+    cuts that take more than seconds to find are skipped.
     """
     s = program.structure
     moved: defaultdict[tuple[str, CollectiveKind, tuple[int, ...]], float] = defaultdict(float)
@@ -167,9 +167,10 @@ def _bound_by_narrowest_side(capacities: Capacities) -> CutBound:
 
 
 def _partitions(capacities: Capacities, tight: Sequence[Side]) -> Iterator[list[Side]]:
-    """Yield partitions of the ranks into disjoint sides.
+    """Yield partitions of the ranks into disjoint sides (sets of devices).
 
-    Single ranks; and disjoint tight sides with the other ranks single, or together.
+    The first partition has single ranks. The others have disjoint ``tight`` sides, with all other
+    ranks single or together.
     """
     n = len(capacities.nodes)
     ranks = np.zeros(n, np.bool_)
@@ -208,7 +209,10 @@ def _bound_all_to_all(capacities: Capacities) -> Iterator[CutBound]:
 
 
 def _neighbourhoods(capacities: Capacities) -> set[frozenset[int]]:
-    """Return the members within each number of hops of one member of each class of twins."""
+    """Return sets of members within a number of hops of one member.
+
+    The member is one of each class of twins (members with equal links).
+    """
     from scipy.sparse.csgraph import dijkstra
 
     ranks = np.array(capacities.ranks)
@@ -231,7 +235,7 @@ def _graph(capacities: Capacities, length: Ints) -> "csr_array":
 
 
 def _bound_by_lengths(capacities: Capacities, length: Ints, why: str) -> CutBound:
-    """Bound an all-to-all by positive ``length`` of links and the capacity of all links."""
+    """Return a bound on an all-to-all: shortest routes by link ``length`` against all capacity."""
     from scipy.sparse.csgraph import dijkstra
 
     ranks = list(capacities.ranks)
@@ -243,7 +247,7 @@ def _bound_by_lengths(capacities: Capacities, length: Ints, why: str) -> CutBoun
 
 
 def _dual_lengths(capacities: Capacities) -> Ints:
-    """Return lengths close to the best bound's: each link's marginal value to the flow.
+    """Return link lengths close to those of the best bound: each link's dual value in the flow.
 
     The flows of twins to all others count as one, as lengths may be equal for all of them.
     """
@@ -284,7 +288,7 @@ def _dual_lengths(capacities: Capacities) -> Ints:
 
 
 def _describe_side(capacities: Capacities, side: Side) -> str:
-    """Name a side by its ranks, or by the ranks beyond it if they are fewer."""
+    """Return the ranks of a side in words, or the ranks outside of it if they are fewer."""
     inside = [rank for rank in capacities.ranks if side[rank]]
     beyond = [rank for rank in capacities.ranks if not side[rank]]
     if len(beyond) < len(inside):

@@ -1,30 +1,30 @@
 """Bounds on the time of a program: LIBRA's closed form, and a bound on the event-driven time.
 
 The latter holds for all bandwidths of a linear space at once, under the assumptions of the phase
-kernel, at the program's latencies.  It is the greatest of several bounds, each of which holds
-whatever the kernel's queues and orders decide:
+kernel, at the program's latencies.  It is the greatest of several bounds. Each holds for any order
+in which the kernel serves its queues:
 
-1. *Paths.*  An operator starts after all that it waits for, and a flow after all its members, so
-   no run is shorter than any path.  A collective of C chunks lasts no less than one chunk's phases
-   one after another; and for any dimension, no less than its port takes to serve all C chunks, plus
-   what the phases before that port and after it hold their ports for, and all latencies of the last
-   chunk (see :mod:`engine.bound.work`; without these under Themis, whose chunks take different
-   ways).
-2. *Loads.*  A port serves one chunk at a time and a stream runs one operator at a time.  So of any
-   set of operators, the time from the first start to the last end is no less than the sum of what
-   they ask of one port, or than their durations on one stream.  The sets are those between two
-   neighbouring *barriers* (operators that are before or after every other one): a load then stands
-   for the stretch of the path between the two.  Before it comes the least way from the barrier to
-   any of its operators, after it the least way on, both as at the greatest bandwidth of every
-   dimension, which they cannot beat.
+1. *Paths.*  An operator starts after all operators that it waits for, and a flow after all its
+   members, so no run is shorter than any path.  A collective of C chunks lasts at least as long as
+   one chunk's phases in sequence. For any dimension it also lasts at least as long as its port
+   takes to serve all C chunks, plus the port times of the phases before and after that dimension,
+   and all latencies of the last chunk (see :mod:`engine.bound.work`; without these under Themis,
+   whose chunks visit the dimensions in different orders).
+2. *Loads.*  A port serves one chunk at a time and a stream runs one operator at a time.  So for any
+   set of operators, the time from the first start to the last end is at least the sum of their
+   demands on one port, or of their durations on one stream.  The sets are between two neighbouring
+   *barriers* (operators that are before or after every other one). A load then replaces the stretch
+   of the path between the two barriers.  Before the load is the shortest path from the barrier to
+   any of its operators, and after it the shortest path to the next barrier, both at the greatest
+   bandwidth of every dimension.
 
-Where a library of collectives chooses by the bandwidths, a phase counts with the least latencies
-and the least bytes over its share of all choices that may be made in the space, each by itself: no
-choice asks for less of either.
+If a library of collectives chooses algorithms by the bandwidths, a phase counts with the minimum
+latencies and the minimum bytes over its share of all choices that are possible in the space, each
+taken separately: no choice is faster.
 
-Every one is fixed seconds plus bytes over bandwidths (or over sums of bandwidths, under Themis),
+Every bound is fixed seconds plus bytes over bandwidths (or over sums of bandwidths, under Themis),
 so their maximum is convex, and cutting planes minimise it: a longest path at given bandwidths is a
-piece.  A cut costs a walk over the graph and one cone program.
+piece.  A cut costs a traversal of the graph and one cone program.
 """
 
 from dataclasses import dataclass
@@ -67,7 +67,10 @@ class ClosedForm:
         return np.zeros((0, self.demand.shape[1]))
 
     def pieces(self, reciprocal: Floats) -> Floats:
-        """Return the pieces (:class:`ConvexModel`): compute, and each kind's busiest dimension."""
+        """Return the greatest pieces at 1/b (see :class:`ConvexModel`): computation, and each kind.
+
+        The piece of a kind of collective is its busiest dimension's.
+        """
         kinds = self.kinds
         n, n_dims = kinds.shape
         busiest = (kinds * reciprocal).argmax(axis=1)
@@ -78,7 +81,10 @@ class ClosedForm:
 
     @cached_property
     def kinds(self) -> Floats:
-        """Demand with proportional rows added up: they have the same busiest dimension."""
+        """Demand (K, D) of the collectives, with proportional rows added up.
+
+        Collectives with proportional demands have the same busiest dimension.
+        """
         used = self.demand[self.demand.any(axis=1)]
         shares = np.round(used / used.sum(axis=1, keepdims=True), 12)
         _, kind = np.unique(shares, axis=0, return_inverse=True)
@@ -88,19 +94,19 @@ class ClosedForm:
 
 
 def closed_form(program: Program) -> ClosedForm:
-    """Return the closed form of a program with one class of ranks and no overlap."""
+    """Return LIBRA's closed form of a program with one class of ranks and no overlap."""
     s, first = program.structure, _flows_of_first_class(program)
     compute = s.nodes["duration"][s.nodes["cls"] == 0].sum()
     return ClosedForm(float(compute) / PICOSECONDS, demand_of(program)[s.flows["form"][first]])
 
 
 def demand_of(program: Program) -> Floats:
-    """Return the bytes of every form (F, D) over its group's share of the bandwidth."""
+    """Return each form's bytes over its share of the dimension's bandwidth, (F, D)."""
     return times_of(program).demand
 
 
 def traffic(program: Program) -> Floats:
-    """Return the bytes (D,) that an NPU of the first class sends in an iteration."""
+    """Return the bytes (D,) that an NPU of the first class sends by dimension in an iteration."""
     first = _flows_of_first_class(program)
     return times_of(program).bytes_sent[program.structure.flows["form"][first]].sum(axis=0)
 
@@ -119,7 +125,7 @@ def _flows_of_first_class(program: Program) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Items:
-    """N items in topological order.
+    """The N items of a program in topological order, with the items that each waits for.
 
     An item is a computation, a receive or a flow.
     """
@@ -131,15 +137,15 @@ class Items:
     of_node: Ints
 
     def ends(self, duration: Floats) -> Floats:
-        """Return the earliest end of each item, given the durations (N,)."""
+        """Return the earliest end of each item in seconds (N,), given the durations (N,)."""
         return _ends(self.start, self.before, duration)[0]
 
     def tails(self, duration: Floats) -> Floats:
-        """Return the least time from the end of each item to the end of all."""
+        """Return the minimum seconds (N,) from the end of each item to the end of the program."""
         return _tails(self.start, self.before, duration)
 
     def longest_path(self, duration: Floats) -> Ints:
-        """Return the items on a longest path, the last one first."""
+        """Return the indices of the items on a longest path, the last item first."""
         end, best = _ends(self.start, self.before, duration)
         path = []
         at = int(end.argmax()) if len(end) else -1
@@ -149,7 +155,7 @@ class Items:
         return np.array(path, dtype=np.int32)
 
     def barriers(self) -> NDArray[np.bool_]:
-        """Return for each item whether all other items precede or follow it, (N,).
+        """Return, for each item, whether all other items precede or follow it in the graph, (N,).
 
         All items before a barrier in the order are its predecessors: among them and itself, the
         barrier is the only item without a successor.  The items after it are its successors.
@@ -160,7 +166,7 @@ class Items:
 
 
 def items_of(s: Structure) -> Items:
-    """Return the items of a structure; raises :class:`DimsweepError` for circular dependencies."""
+    """Return the items of a structure; raise :class:`DimsweepError` for circular dependencies."""
     # Flows first, then the other operators.
     flow = s.nodes["flow"]
     alone = (s.nodes["flow"] < 0) | (s.nodes["kind"] == NodeKind.RECEIVE)
@@ -185,17 +191,14 @@ def items_of(s: Structure) -> Items:
 
 
 def _sort_edges(first: Ints, second: Ints, n: int) -> tuple[Ints, Ints]:
-    """Sort edges by their first end.
-
-    Return the start of each item's edges (n + 1,), and their second ends.
-    """
+    """Return edges sorted by ``first``: the start of each item's edges (n + 1,), and other ends."""
     order = np.argsort(first, kind="stable")
     start = np.concatenate([[0], np.cumsum(np.bincount(first, minlength=n))])
     return start.astype(np.int32), second[order].astype(np.int32)
 
 
 def _reverse_graph(start: Ints, before: Ints) -> tuple[Ints, Ints]:
-    """Reverse the graph: item i of N becomes item N - 1 - i."""
+    """Return the graph with all edges reversed; item i of N becomes item N - 1 - i."""
     n = len(start) - 1
     after = np.repeat(np.arange(n, dtype=np.int32), np.diff(start))
     return _sort_edges(n - 1 - before, n - 1 - after, n)
@@ -204,7 +207,7 @@ def _reverse_graph(start: Ints, before: Ints) -> tuple[Ints, Ints]:
 # Compiled: for 1.6 million items graphlib takes 50 s, and this less than one.
 @compiled
 def _sort_topologically(start: Ints, following: Ints, waits: NDArray[np.int64]) -> Ints:
-    """Return the items in a topological order (Kahn's algorithm), without circular ones.
+    """Return the items in topological order (Kahn's algorithm), without items in circles.
 
     ``waits`` is the number of items that each one waits for. Consumes ``waits``.
     """
@@ -228,7 +231,7 @@ def _sort_topologically(start: Ints, following: Ints, waits: NDArray[np.int64]) 
 
 @compiled
 def _ends(start: Ints, before: Ints, duration: Floats) -> tuple[Floats, Ints]:
-    """Return the end of each item, and the item before it on the longest path to it, or -1."""
+    """Return the earliest end of each item, and the item before it on the longest path, or -1."""
     end, best = np.zeros(len(duration)), np.full(len(duration), -1, dtype=np.int32)
     for i in range(len(duration)):
         for j in before[start[i] : start[i + 1]]:
@@ -251,7 +254,7 @@ def _tails(start: Ints, before: Ints, duration: Floats) -> Floats:
 
 @compiled
 def _lone_sinks(start: Ints, before: Ints) -> NDArray[np.bool_]:
-    """Return whether all items before each one in the order precede it in the graph, too."""
+    """Return, for each item, whether all items before it in the order precede it in the graph."""
     n = len(start) - 1
     waited, lone = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
     sinks = 0
@@ -270,7 +273,7 @@ def _lone_sinks(start: Ints, before: Ints) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class PathForm:
-    """A :class:`ConvexModel` in which a flow takes as long as the greatest of its form's pieces.
+    """A :class:`ConvexModel`: the longest path, on which a flow takes its form's greatest piece.
 
     ``forms`` holds the pieces (n, D + R + 1) of each form; ``sums`` (R, D) is the model's.
     """
@@ -280,12 +283,12 @@ class PathForm:
     sums: Floats
 
     def pieces(self, reciprocal: Floats) -> Floats:
-        """Return the longest path (1, D + R + 1)."""
+        """Return the sum of the pieces on the longest path at 1/b, shape (1, D + R + 1)."""
         forms, seconds = self.greatest_pieces(reciprocal)
         return self.sum_path(self.items.longest_path(self.durations(seconds)), forms)[None]
 
     def greatest_pieces(self, reciprocal: Floats) -> tuple[Floats, Floats]:
-        """Return each form's greatest piece (F, D + R + 1), and its seconds (F,)."""
+        """Return each form's greatest piece at 1/b (F, D + R + 1), and its seconds (F,)."""
         at = np.append(reciprocal, 1.0)
         rows = np.zeros((len(self.forms), len(at)))
         for form, pieces in enumerate(self.forms):
@@ -293,12 +296,15 @@ class PathForm:
         return rows, rows @ at
 
     def durations(self, seconds: Floats) -> Floats:
-        """Return the duration of each item, (N,), given the seconds of each form."""
+        """Return the seconds of each item, (N,), given the seconds of each form (F,)."""
         kind = self.items.kind
         return self.items.fixed + np.where(kind >= 0, np.append(seconds, 0.0)[kind], 0.0)
 
     def sum_path(self, path: Ints, forms: Floats) -> Floats:
-        """Return the piece (D + R + 1,) of a path of items, given each form's."""
+        """Return the sum (D + R + 1,) of the pieces of the items on ``path``.
+
+        ``forms`` (F, D + R + 1) holds each form's piece.
+        """
         kind = self.items.kind[path]
         piece: Floats = np.bincount(kind[kind >= 0], minlength=len(forms)) @ forms
         piece[-1] += self.items.fixed[path].sum()
@@ -322,7 +328,7 @@ def overlap_form(program: Program) -> PathForm:
 
 
 class Loads:
-    """Loads of a program (see :mod:`engine.bound.event`), as functions of the bandwidths.
+    """The loads of a program's ports and streams between barriers (see :mod:`engine.bound.event`).
 
     ``stretch`` (N,) counts the barriers before each item, and is -1 for barriers themselves.
     ``load`` (F, E, E + 1) is each form's demand on a port, ``duration`` (N,) the items' seconds at
@@ -343,9 +349,10 @@ class Loads:
     def exceeding_loads(
         self, path: Ints, duration: Floats, forms: Floats, at: Floats
     ) -> tuple[Longs, Floats]:
-        """Return the stretches (S,) in which a load exceeds ``path``, and the loads (S, E + 1).
+        """Return the stretches (S,) in which a load exceeds ``path``, and these loads (S, E + 1).
 
-        ``forms`` (F, E + 1) holds each form's greatest piece at ``at`` (E + 1,) = (1/b, 1).
+        A stretch is between two barriers. ``forms`` (F, E + 1) holds each form's greatest piece at
+        ``at`` (E + 1,) = (1/b, 1).
         """
         stretch = np.concatenate([self._streams.stretch, self._ports[0]])
         loads = np.vstack([self._streams.rows(forms), self._ports[1]])
@@ -362,7 +369,7 @@ class Loads:
 
 
 class _Streams:
-    """Loads of streams: each runs one operator at a time."""
+    """Loads of streams, each of which runs one operator at a time."""
 
     def __init__(
         self,
@@ -387,7 +394,7 @@ class _Streams:
         self._load, self._form = np.divmod(pairs, max(n_forms, 1))
 
     def rows(self, forms: Floats) -> Floats:
-        """Return the load of each stream, given the pieces of forms."""
+        """Return the load of each stream (L, E + 1), given each form's piece (F, E + 1)."""
         rows = np.zeros((len(self._fixed), forms.shape[1]))
         rows[:, -1] = self._fixed
         np.add.at(rows, self._load, self._count[:, None] * forms[self._form])
@@ -403,7 +410,10 @@ def _port_loads(
     head: Floats,
     tail: Floats,
 ) -> tuple[Longs, Floats]:
-    """Return stretches (L,) and rows (L, E + 1) of ports: each serves one chunk at a time."""
+    """Return the loads of ports, each of which serves one chunk at a time.
+
+    They are the stretches (L,) between barriers, and the loads (L, E + 1).
+    """
     n_dims = load.shape[1]
     stretches, rows = [np.zeros(0, dtype=np.int64)], [np.zeros((0, n_dims + 1))]
     for dim in range(n_dims):
@@ -422,10 +432,10 @@ def _port_loads(
 def _group_jobs(
     stretch: Longs, owner: Ints, head: Floats, tail: Floats
 ) -> tuple[Longs, Longs, Floats]:
-    """Group the jobs of one owner in one stretch.
+    """Group the jobs (operators) that have one owner, a stream or port, in one stretch.
 
     Return each job's group (-1 for a single job, which its path bounds as much), and each group's
-    stretch and seconds: the least way to any of its jobs, plus the least way on.
+    stretch and seconds: the shortest path to any of its jobs, plus the shortest path on.
     """
     key = stretch.astype(np.int64) * (int(owner.max(initial=0)) + 1) + owner
     _, first, inverse, count = np.unique(
@@ -443,7 +453,7 @@ def _group_jobs(
 def _barrier_distances(
     items: Items, barrier: NDArray[np.bool_], duration: Floats, stretch: Longs
 ) -> tuple[Floats, Floats]:
-    """Return the least seconds from the barrier before each item to it, and to the next barrier."""
+    """Return the minimum seconds from the last barrier to each item, and on to the next barrier."""
     end, tail = items.ends(duration), items.tails(duration)
     # Before the first barrier and after the last there is nothing.
     left = np.concatenate([[0.0], end[barrier]])
@@ -456,7 +466,7 @@ _ROUNDING = 1e-12  # relative, of the floats in the kernel's phase times and in 
 
 
 class EventBound:
-    """A :class:`ConvexModel` that no run of ``program`` beats at any bandwidths of ``space``.
+    """A :class:`ConvexModel`: a lower bound on the simulated time at all bandwidths of ``space``.
 
     Raises :class:`DimsweepError` for a program that deadlocks by its graph.
     """
@@ -472,7 +482,10 @@ class EventBound:
         self._loads = Loads(program.structure, self._paths.items, work.load, fastest)
 
     def pieces(self, reciprocal: Floats) -> Floats:
-        """Return the longest path (1, D + R + 1), with loads for stretches if longer."""
+        """Return the greatest bound at 1/b, shape (1, D + R + 1).
+
+        It is the longest path, with loads instead of the stretches in which they take longer.
+        """
         forms, seconds = self._paths.greatest_pieces(reciprocal)
         duration = self._paths.durations(seconds)
         path = self._paths.items.longest_path(duration)
@@ -484,14 +497,23 @@ class EventBound:
 
 
 def _minimum_structure(program: Program, low: Floats, most: Floats) -> Structure:
-    """Return the structure whose phases request no more than any choice of a library."""
+    """Return the structure whose phases are no slower than any choice of the library's in a box."""
     if program.chooser is None:
         return program.structure
     return program.chooser.relax(program.structure, low, most)
 
 
 def lower_bound(program: Program, space: LinearSpace, prices: Prices | None = None) -> Optimum:
-    """Return a lower bound on the time (with ``prices``, time * cost) of any run over ``space``.
+    """Return a lower bound on the time of any run with bandwidths of ``space``.
+
+    Parameters
+    ----------
+    program
+        The lowered workload.
+    space
+        The possible bandwidths.
+    prices
+        If given, the bound is on time * cost.
 
     Raises
     ------

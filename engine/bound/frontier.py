@@ -1,8 +1,8 @@
-"""Pareto fronts of time and money, and one network for several workloads.
+"""Pareto fronts of time and cost, and one network for several workloads.
 
 phi(c), the minimum of a convex model of the time over bandwidths that cost at most c, is convex
-and never grows with c (Boyd and Vandenberghe, Convex Optimization, 2004, section 5.6).  So between
-known amounts, the line through two of them, drawn on, is below it.
+and never grows with c (Boyd and Vandenberghe, Convex Optimization, 2004, section 5.6).  So the line
+through two known points of it, extended beyond them, is a lower bound.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,10 @@ _INSIDE = 1e-4  # of the range of costs: the cheapest network alone leaves a sol
 
 @dataclass(frozen=True)
 class Frontier:
-    """Costs and the least time for each, from the cheapest network to the fastest one."""
+    """The Pareto front of time and cost, from the cheapest network to the fastest one.
+
+    For each cost in USD: a proven lower bound on the time, the best time found, and its bandwidths.
+    """
 
     cost: Floats
     bound: Floats
@@ -31,7 +34,7 @@ class Frontier:
     bandwidth: Floats
 
     def minimum_time(self, cost: Floats) -> Floats:
-        """Return the least seconds (...,) of any run on a network of at most ``cost`` USD."""
+        """Return a lower bound (s) on any run on a network of at most ``cost`` USD, elementwise."""
         at = np.asarray(cost, dtype=float)
         c, low, high = self.cost, self.bound, self.value
         # phi never grows: it is no less than at the next known amount, or at the last one.
@@ -47,9 +50,9 @@ class Frontier:
 
 
 def frontier(program: Program, space: LinearSpace, prices: Prices, n: int = 64) -> Frontier:
-    """Return the front at about ``n`` costs, denser at low ones.
+    """Return the Pareto front of time and cost at about ``n`` costs, denser at low costs.
 
-    Raises what :func:`optimum` raises.
+    Raises :class:`DimsweepError` as :func:`optimum` does.
     """
     model = EventBound(program, space)
     last = optimum(model, space)
@@ -79,7 +82,7 @@ def _build_frontier(found: list[tuple[float, Optimum]]) -> Frontier:
 
 
 def _limit_cost(space: LinearSpace, prices: Prices, cost: float) -> LinearSpace:
-    """Return the bandwidths of ``space`` that cost no more than ``cost``."""
+    """Return ``space`` with one more rule: the bandwidths cost at most ``cost`` USD."""
     unit = float(np.max(prices.per_bandwidth)) or 1.0  # coefficients about one, as other rules have
     row = np.array(prices.per_bandwidth) / unit
     return replace(
@@ -92,7 +95,7 @@ def _limit_cost(space: LinearSpace, prices: Prices, cost: float) -> LinearSpace:
 
 
 def _minimum_cost(space: LinearSpace, prices: Prices) -> float:
-    """Return the least cost in USD over ``space``."""
+    """Return the cost in USD of the cheapest bandwidths in ``space``."""
     from scipy.optimize import linprog  # takes a while to import
 
     same = space.equal
@@ -125,7 +128,7 @@ def _minimum_cost(space: LinearSpace, prices: Prices) -> float:
 
 
 class Measure(StrEnum):
-    """The objective of a portfolio."""
+    """The objective of a portfolio: how the times of several workloads become one number."""
 
     WEIGHTED_TIME = "weighted_time"
     WORST_REGRET = "worst_regret"
@@ -134,10 +137,7 @@ class Measure(StrEnum):
 
 @dataclass(frozen=True)
 class Weighing:
-    """The weights of a portfolio's workloads.
-
-    :meth:`build` checks them.
-    """
+    """The objective of a portfolio and its workloads' weights; :meth:`build` checks them."""
 
     share: Floats
     measure: Measure
@@ -147,10 +147,10 @@ class Weighing:
     def build(
         cls, weights: Sequence[float], measure: Measure | str, level: float = 0.9
     ) -> "Weighing":
-        """Build from ``weights`` (N,), which count relative to their sum.
+        """Build from ``weights`` (N,) of N workloads, which count relative to their sum.
 
         The worst regret ignores them. ``level`` 0 is the mean regret, and towards 1 it approaches
-        the worst one. Raises :class:`DimsweepError` for invalid weights, and for a level outside
+        the worst regret. Raises :class:`DimsweepError` for invalid weights, and for a level outside
         [0, 1).
         """
         if not len(weights):
@@ -171,11 +171,15 @@ class Weighing:
 
     @property
     def uses_regrets(self) -> bool:
-        """True if times count relative to each workload's own optimum."""
+        """True if each workload's time counts relative to its optimum in the same space."""
         return self.measure is not Measure.WEIGHTED_TIME
 
     def weights(self, ratios: Floats) -> Floats:
-        """Return the weights (..., N) of the measure's set that maximise the mean of ``ratios``."""
+        """Return the weights (..., N) for which the weighted mean of ``ratios`` is greatest.
+
+        The measure limits the weights: to the given ones, to any, or to a multiple of the given
+        ones.
+        """
         caps = {
             Measure.WEIGHTED_TIME: self.share,
             Measure.WORST_REGRET: np.ones(len(self.share)),
@@ -191,7 +195,7 @@ class Weighing:
         return found
 
     def mean(self, ratios: Floats) -> Floats:
-        """Return the greatest mean (...) of ``ratios`` (..., N) over the measure's set.
+        """Return the greatest weighted mean (...) of ``ratios`` (..., N) that the measure allows.
 
         It never decreases in a ratio, and is infinite if any ratio is.
         """
@@ -202,7 +206,7 @@ class Weighing:
 
 @dataclass(frozen=True)
 class Portfolio:
-    """The best bandwidths for all workloads together, and each workload's ``regret`` there."""
+    """The best bandwidths for all workloads together, and each workload's ``regret`` at them."""
 
     bandwidth: Floats  # (D,) bytes/s
     value: float
@@ -276,14 +280,14 @@ def portfolio(
 
 
 class _PortfolioModel:
-    """A :class:`ConvexModel`: the greatest mean of the models' times over ``unit``."""
+    """A :class:`ConvexModel`: the greatest weighted mean of models' times, each over ``unit``."""
 
     def __init__(self, models: Sequence[ConvexModel], unit: Floats, weighing: Weighing) -> None:
         self.sums = np.vstack([model.sums for model in models])
         self._models, self._unit, self._weighing = models, unit, weighing
 
     def pieces(self, reciprocal: Floats) -> Floats:
-        """Return the weighted mean of the models' pieces."""
+        """Return the weighted mean of the models' greatest pieces at 1/b."""
         n_dims = self.sums.shape[1]
         rows = np.zeros((len(self._models), len(reciprocal) + 1))
         first = n_dims

@@ -1,7 +1,7 @@
-"""The exact optimum of a convex model of the time over a linear space, with a proven bound.
+"""The optimal bandwidths of a convex model of the time over a linear space, with a proven bound.
 
-Models give their pieces, and are minimised by cutting planes (Kelley, 1960): the least sum of
-maxima of the known pieces is a bound; the model's own pieces at that point are added until they add
+Models give their pieces, and are minimised by cutting planes (Kelley, 1960): the minimum of the sum
+of maxima of the known pieces is a bound. The model's pieces at that point are added until they add
 nothing new.
 """
 
@@ -24,7 +24,7 @@ _FAR = 1e9  # a bandwidth divided by it makes any dimension the busiest
 
 
 class ConvexModel(Protocol):
-    """A time that is a sum over groups of the maximum of pieces: fixed + slope . 1/b.
+    """A model of the time: a sum over groups of the greatest piece, fixed + slope . 1/b.
 
     ``sums`` (R, D) >= 0: sums of bandwidths that pieces may divide by as if they were dimensions
     D, D + 1, ...
@@ -43,7 +43,7 @@ class ConvexModel(Protocol):
 
 @dataclass(frozen=True)
 class Optimum:
-    """The best bandwidths found, their value, and a bound that no other bandwidths can beat."""
+    """The best bandwidths found, their value, and a proven lower bound on every value."""
 
     bandwidth: Floats  # (D,) bytes/s
     value: float
@@ -55,14 +55,14 @@ class Optimum:
 
     @property
     def gap(self) -> float:
-        """Largest possible improvement of the value, relative to the bound."""
+        """Relative gap between value and bound: the largest possible improvement of the value."""
         if self.bound > 0:
             return self.value / self.bound - 1
         return 0.0 if self.value <= self.bound else np.inf
 
 
 def time_of(model: ConvexModel, bandwidth: Floats) -> float:
-    """Return seconds at bandwidths (D,) in bytes/s; infinite if a used one is zero."""
+    """Return the model's seconds at bandwidths (D,) in bytes/s; infinite if a used one is zero."""
     # The least float for zero: its reciprocal is finite, so that nothing times it is nothing.
     b = np.maximum(np.concatenate([bandwidth, model.sums @ bandwidth]), np.finfo(float).tiny)
     with np.errstate(over="ignore"):
@@ -70,9 +70,9 @@ def time_of(model: ConvexModel, bandwidth: Floats) -> float:
 
 
 def optimum(model: ConvexModel, space: LinearSpace, prices: Prices | None = None) -> Optimum:
-    """Return the bandwidths of ``space`` with the least time, or with ``prices`` time * cost.
+    """Return the bandwidths of ``space`` with the minimum time, or with ``prices`` time * cost.
 
-    Least time * cost is greatest performance per cost.
+    Minimum time * cost is maximum performance per cost.
 
     Parameters
     ----------
@@ -111,7 +111,11 @@ def optimum(model: ConvexModel, space: LinearSpace, prices: Prices | None = None
 
 
 def _slopes(work: Floats, sums: Floats, bandwidth: Floats) -> Floats:
-    """Return dT/db (D,) of ``work`` bytes (D + R,) over ``sums`` (D + R, D) of bandwidths."""
+    """Return the derivative of time dT/db (D,).
+
+    The time is ``work`` bytes (D + R,) over the sums of bandwidths in the rows of ``sums`` (D + R,
+    D).
+    """
     total = np.maximum(sums @ bandwidth, np.finfo(float).tiny)
     slopes: Floats = -np.where(work > 0, work / total / total, 0.0) @ sums
     return slopes
@@ -125,7 +129,7 @@ class _Best(NamedTuple):
 
 
 def _minimise(model: ConvexModel, form: Perspective) -> _Best | None:
-    """Solve by cutting planes; ``None`` without a solution."""
+    """Return the minimum of ``model`` over ``form`` by cutting planes; ``None``: no solution."""
     cone = form.cone
     z = np.where(cone.low > 0, np.sqrt(cone.low * cone.high), cone.high / 2)
     new = _first_pieces(model, form, z)
@@ -158,7 +162,10 @@ def _minimise(model: ConvexModel, form: Perspective) -> _Best | None:
 
 
 def _first_pieces(model: ConvexModel, form: Perspective, z: Floats) -> Floats:
-    """Return the pieces (D + R, G, n) at points with far too little of one dimension each."""
+    """Return the model's pieces at D + R points, each with far too little of one dimension.
+
+    Their shape is (D + R, G, n).
+    """
     result = []
     for d in range(len(z) - 1):
         reciprocal = form.reciprocal(z)
@@ -168,14 +175,14 @@ def _first_pieces(model: ConvexModel, form: Perspective, z: Floats) -> Floats:
 
 
 def _known_value(pieces: Floats, group: Ints, reciprocal: Floats) -> float:
-    """Return the sum of the maxima of the known pieces."""
+    """Return the sum over groups of the greatest known piece at 1/z = ``reciprocal``."""
     maxima = np.zeros(int(group.max()) + 1)
     np.maximum.at(maxima, group, pieces @ reciprocal)
     return float(maxima.sum())
 
 
 def _feasible(bandwidth: Floats, space: LinearSpace) -> Floats:
-    """Project ``bandwidth`` on its bounds, and on the equalities up to rounding."""
+    """Return ``bandwidth`` projected on the bounds of ``space``, and on its equalities."""
     b = np.clip(bandwidth, space.low, space.high)
     rows, ends = space.coefficients[space.equal], space.limits[space.equal]
     if len(rows):

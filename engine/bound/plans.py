@@ -1,31 +1,31 @@
-"""Level 1 of the bounds on plans: the least time of many plans on many networks at once.
+"""Level 1 of the bounds on plans: lower bounds on the time of many plans on many networks at once.
 
 Nothing is simulated, and no graph is built.  The bound is the longest of some paths through the
 graph that :func:`engine.workload.plan.training` would build, at the bandwidths of each network:
 
 1. *Stages.*  A stage starts when the first micro-batch has passed the stages before it; then it
    runs all its passes one after another; then the last gradient passes the stages before it, each
-   of which finds its optimizer's step still ahead.  A pass lasts no less than its computations and
-   the collectives that they wait for, and the next stage waits for a message.
+   of which finds its optimizer's step still ahead.  A pass lasts at least as long as its
+   computations and the collectives that they wait for, and the next stage waits for a message.
 2. *Ways there and back.*  A stage's first backward pass comes after the first micro-batch's way
    through all stages and chunks, and back to it; after its last forward pass the last micro-batch
    goes on to the last stage and all the way back; between the two it runs its other passes.  With
    1F1B and one chunk these take no less than ways to and fro among the next k stages, of which one
    fits into each k + 1 micro-batches: B(m) of a stage comes before F(m + w + 1), where w is its
    warm-up, and that, k stages on, where the warm-up is w - k, before B(m + k + 1).
-3. *Gradients.*  What replicas exchange starts no earlier than the last backward pass of a stage's
-   first chunk, and the optimizer waits for it.
+3. *Gradients.*  Replicas exchange gradients no earlier than the last backward pass of a stage's
+   first chunk, and the optimizer waits for the exchange.
 4. *Communicators.*  Collectives of one communicator run one after another (unless they take
-   several streams), so the exchanges of all micro-batches together, where ZeRO makes each one's.
-5. *Remote memory.*  An NPU makes one access at a time, from a stage's first pass on; what is loaded
-   is waited for before the optimizer's step, whose own accesses come after.
+   several streams), so the exchanges of all micro-batches add up if ZeRO makes one for each.
+5. *Remote memory.*  An NPU makes one access at a time, from a stage's first pass on. The
+   optimizer's step waits for all loads, and its own accesses come after.
 
 All but the last are paths of the lowered program, too, so the bound is no more than the longest
 path there, which :class:`engine.bound.event.EventBound` finds, nor than any simulation.  Accesses
 wait for one another, which no path includes: with them either of the two bounds may be higher.
 
-Where an NPU is slower than the others, which stage it is in depends on the network: the bound is
-the minimum over all stages, whose passes then take no less than their computations on that NPU.
+If one NPU is slower than the others, its stage depends on the network: the bound is the minimum
+over all stages, whose passes then take at least their computations' time on that NPU.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -65,19 +65,19 @@ BETWEEN = (PIPELINE, "data", REPLICAS, EXPERT_REPLICAS)  # axes that no pass com
 
 @dataclass(frozen=True)
 class CellClasses:
-    """Classes of equal cells among N."""
+    """A partition of N cells (a plan on a network each) into classes with equal bounds."""
 
     number: Longs
     example: Longs
 
     @classmethod
     def from_codes(cls, codes: Longs) -> "CellClasses":
-        """Build from numbers; cells with equal numbers form a class."""
+        """Build from a number (N,) for each cell; cells with equal numbers form a class."""
         _, one, of = np.unique(codes, return_index=True, return_inverse=True)
         return cls(of, one)
 
     def select(self, cells: Longs) -> "CellClasses":
-        """Return the classes of the given cells."""
+        """Return the classes of the cells with the given indices."""
         own, used = self.number[cells], np.zeros(len(self.example), dtype=bool)
         used[own] = True
         of = (np.cumsum(used) - 1)[own]
@@ -88,7 +88,7 @@ class CellClasses:
 
 @dataclass(frozen=True)
 class CellCommunication:
-    """Bounds on the communication of N cells: their collectives and messages.
+    """Lower bounds on the time of the collectives and messages of N cells (plans on networks).
 
     Without a table communication is free. Cells are in one class of ``classes`` if their groups of
     an axis (or all groups in PASSES or STAGES) and the bandwidths between them are equal; their
@@ -108,7 +108,7 @@ class CellCommunication:
     _examples: dict[str, "CellCommunication"] = field(default_factory=dict)
 
     def select(self, cells: Longs) -> "CellCommunication":
-        """Return the communication of the given cells."""
+        """Return the bounds of the cells with the given indices."""
         classes = {name: own.select(cells) for name, own in self.classes.items()}
         return self._replace_cells(cells, classes)
 
@@ -127,7 +127,7 @@ class CellCommunication:
         )
 
     def examples(self, name: str) -> "CellCommunication":
-        """Return the communication of one cell of each class of ``classes[name]``."""
+        """Return the bounds of one cell of each class of ``classes[name]``."""
         if name not in self.classes:
             return self
         if name not in self._examples:
@@ -141,11 +141,11 @@ class CellCommunication:
         return self._examples[name]
 
     def expand(self, name: str, values: Floats) -> Floats:
-        """Expand ``values`` of the classes (..., U) to all cells (..., N)."""
+        """Return ``values`` (..., U) of the U classes as values (..., N) of all cells."""
         return values[..., self.classes[name].number] if name in self.classes else values
 
     def _pieces(self, axis: str, kind: CollectiveKind) -> tuple[Floats, Floats]:
-        """Return seconds, and seconds per byte, (pieces, N) each."""
+        """Return the pieces of a bound: seconds, and seconds per byte, (pieces, N) each."""
         if (axis, kind) not in self._known:
             assert self.table is not None
             group, number = self.groups[axis][self.place], KINDS.index(kind)
@@ -157,7 +157,10 @@ class CellCommunication:
     def collective_time(
         self, kind: CollectiveKind, n_bytes: float, axis: str, buckets: float = 1.0
     ) -> Floats:
-        """Return the least seconds (N,) of a collective in a number of consecutive ``buckets``."""
+        """Return a lower bound (s) on a collective of ``n_bytes`` over ``axis`` in each cell, (N,).
+
+        ``buckets`` is the number of consecutive collectives in which the bytes are sent.
+        """
         if axis not in self.groups or not n_bytes > 0:
             return np.zeros(self.n)
         fixed, slope = self.examples(axis)._pieces(axis, kind)
@@ -166,7 +169,7 @@ class CellCommunication:
         return self.expand(axis, np.maximum((fixed + slope * n_bytes).max(axis=0), 0.0))
 
     def message_times(self, n_bytes: float, p: int) -> tuple[Floats, Floats]:
-        """Return the least seconds of messages from p stages to the next and the one before.
+        """Return lower bounds (s) on a message from each of ``p`` stages to the next, and back.
 
         Shapes are (p, N) each.
         """
@@ -193,9 +196,9 @@ def bound_time(
     reach: CellCommunication,
     stagings: Stagings,
 ) -> Floats:
-    """Return a lower bound on the seconds (N,) of N cells with this ``staging`` and plan.
+    """Return a lower bound (s) on the iteration of N cells of equal ``staging`` and ``plan``.
 
-    ``reach`` has the communication of each cell; ``turns`` has the counts of one plan.
+    ``reach`` has the communication bounds of each cell; ``turns`` has the counts of one plan.
     """
     stages = reach.examples(STAGES)
     before, after = _pass_times(staging, plan, turns, stages.examples(PASSES))
@@ -226,7 +229,7 @@ def bound_time(
 def _pass_times(
     staging: Staging, plan: ParallelPlan, turns: PlanCounts, reach: CellCommunication
 ) -> tuple[Floats, Floats]:
-    """Return the least seconds of each chunk's forward and backward pass, (p, v, N) each."""
+    """Return lower bounds (s) on each chunk's forward and backward pass, (p, v, N) each."""
     several = turns.micro_batches.item() > 1
     forward = _kind_times([kind.forward for kind in staging.kinds], reach)
     one = [kind.summing if several and plan.zero < 2 else kind.backward for kind in staging.kinds]
@@ -238,19 +241,19 @@ def _pass_times(
 
 
 def _slow_down_stage(passes: Floats, computed: Floats, stage: int) -> Floats:
-    """Raise the passes of a stage to the time of its computations."""
+    """Return ``passes`` (s) with those of one stage raised to the time of its computations."""
     found = passes.copy()
     np.maximum(found[stage], computed[stage], out=found[stage])
     return found
 
 
 def _kind_times(passes: Sequence[tuple[PassStep, ...]], reach: CellCommunication) -> Floats:
-    """Return the least seconds of each kind's pass (K, N)."""
+    """Return a lower bound (s) on the pass of each of K kinds of blocks, (K, N)."""
     return np.stack([_pass_time(ops, reach) for ops in passes])
 
 
 def _pass_time(ops: Sequence[PassStep], reach: CellCommunication) -> Floats:
-    """Return the least seconds (N,) of a pass.
+    """Return a lower bound (s) on a pass in each cell, (N,).
 
     Labelled operations overlap with the following ones, after the earlier ones of their
     communicator.
@@ -275,7 +278,7 @@ def _pass_time(ops: Sequence[PassStep], reach: CellCommunication) -> Floats:
 
 
 def _add_gathers(staging: Staging, reach: CellCommunication, before: Floats, after: Floats) -> None:
-    """Add the collective that follows each received message."""
+    """Add to the passes' seconds the all-gather that follows each received message."""
     if staging.gather is None or staging.gather.kind is None:
         return
     seconds = reach.collective_time(
@@ -288,7 +291,7 @@ def _add_gathers(staging: Staging, reach: CellCommunication, before: Floats, aft
 
 
 class _StagePaths:
-    """The paths through the stages of N cells, given the seconds of each pass (p, v, N)."""
+    """The paths through the pipeline stages of N cells, given the seconds of passes (p, v, N)."""
 
     def __init__(
         self,
@@ -311,12 +314,12 @@ class _StagePaths:
 
     @cached_property
     def first_start(self) -> Floats:
-        """Least time before each stage's first pass (p, N)."""
+        """Lower bound (s) on the start of each stage's first pass (p, N)."""
         own = self._before[:, 0] + self._there
         return np.asarray(np.cumsum(own, axis=0) - own)
 
     def ends(self) -> Floats:
-        """Return the earliest end of all passes of each stage (p, N)."""
+        """Return a lower bound (s) on the end of all passes of each stage (p, N)."""
         staging, after = self._staging, self._after
         ends = self.first_start + self._n * (self._before.sum(axis=1) + after.sum(axis=1))
         if self._plan.schedule is Schedule.ONE_F_ONE_B and staging.n_stages > 1:
@@ -327,7 +330,7 @@ class _StagePaths:
         return np.asarray(ends)
 
     def _round_trip_end(self) -> Floats:
-        """Return the earliest end (N,) of the first stage's last backward pass.
+        """Return a lower bound (s) on the end of the first stage's last backward pass, (N,).
 
         The paths lead through all stages and back.
         """
@@ -353,9 +356,9 @@ class _StagePaths:
         return np.asarray(np.where(n_back[:, None] > 0, ends, 0.0).max(axis=0))
 
     def _zigzag(self, n_back: Floats) -> Floats:
-        """Return the least time (p, N) from the end of the first backward to the last forward pass.
+        """Return a lower bound (s) on the time from the first backward to the last forward pass.
 
-        It holds for one chunk a stage.
+        Its shape is (p, N), for each stage. It holds for one chunk a stage.
         """
         p = self._staging.n_stages
         ahead, own = self._before[:, 0], self._before[:, 0] + self._after[:, 0]
@@ -375,7 +378,7 @@ class _StagePaths:
 
 
 class _AccessTimes(NamedTuple):
-    """Seconds of a stage's accesses to remote memory."""
+    """Lower bounds (s) on a stage's remote accesses: loads, stores, and the optimizer's."""
 
     loaded: float
     stored: float
@@ -383,7 +386,7 @@ class _AccessTimes(NamedTuple):
 
 
 class _Epilogue:
-    """The work after the passes of N cells' stages: gradients, and the optimizer."""
+    """The end of an iteration of N cells: gradient exchanges and the optimizer's step."""
 
     def __init__(
         self,
@@ -397,9 +400,9 @@ class _Epilogue:
         self._n, self._replicas, self._expert_replicas = (each.item() for each in turns)
 
     def end_time(self, paths: _StagePaths) -> Floats:
-        """Return the earliest end of an iteration (N,).
+        """Return a lower bound (s) on the end of an iteration, (N,).
 
-        Of stages with equal exchanges only the last counts.
+        Of stages with equal exchanges only the last one counts.
         """
         ends, found = paths.ends(), np.zeros(self._reach.n)
         for stages in self._equal_stages():
@@ -416,7 +419,7 @@ class _Epilogue:
         return found
 
     def _equal_stages(self) -> Iterable[list[int]]:
-        """Return the stages in groups of equal blocks and values."""
+        """Return the stages in groups with equal blocks and numbers of parameters."""
         staging, found = self._staging, dict[object, list[int]]()
         for stage in range(staging.n_stages):
             own = (staging.parameters[stage], staging.reached[stage])
@@ -424,13 +427,13 @@ class _Epilogue:
         return found.values()
 
     def _exchange_start(self, paths: _StagePaths, ends: Floats, stages: list[int]) -> Floats:
-        """Return the earliest start of the exchange of stages' gradients."""
+        """Return a lower bound (s) on the start of each given stage's gradient exchange, (S, N)."""
         if self._plan.zero >= 2:
             return paths.first_start[stages]
         return ends[stages] - paths.last_pass[stages] * self._plan.overlap_gradients
 
     def _exchange_time(self, stage: int) -> Floats:
-        """Return the least seconds in which a stage's gradients are exchanged (N,)."""
+        """Return a lower bound (s) on the time of a stage's gradient exchange, (N,)."""
         plan, chunks = self._plan, range(self._staging.n_chunks)
         if not self._reach.is_sequential:
             return np.zeros(self._reach.n)
@@ -439,7 +442,7 @@ class _Epilogue:
         return self._single_exchange(stage, chunks[:1] if plan.overlap_gradients else chunks)
 
     def _single_exchange(self, stage: int, chunks: Sequence[int]) -> Floats:
-        """Return the seconds (N,) of exchanging chunks' gradients."""
+        """Return a lower bound (s) on exchanging the gradients of ``chunks`` once, (N,)."""
         plan, staging = self._plan, self._staging
         kind = CollectiveKind.ALL_REDUCE
         if plan.zero and not plan.whole_sums:
@@ -456,11 +459,11 @@ class _Epilogue:
         return found
 
     def _n_buckets(self, count: Floats, size: float) -> float:
-        """Return the number of buckets for the gradients of ``count`` blocks."""
+        """Return the largest number of buckets for ``size`` bytes of gradients of some blocks."""
         return float(count.sum() + size / min(_BUCKET, self._plan.bucket or _BUCKET))
 
     def _repeated_exchange(self, stage: int) -> Floats:
-        """Return the seconds (N,) of a communicator of replicas for each micro-batch."""
+        """Return a lower bound (s) on the replicas' collectives for each micro-batch, (N,)."""
         plan, staging, reach = self._plan, self._staging, self._reach
         count, by_block = staging.count[stage], plan.zero == 3 and plan.overlap_gradients
         found = np.zeros(reach.n)
@@ -507,13 +510,13 @@ class _Epilogue:
         return _AccessTimes(loaded, stored, updated)
 
     def _n_updated(self, stage: int) -> float:
-        """Return the number of values that a rank of a stage updates."""
+        """Return the number of parameters that one rank of a stage updates."""
         staging, is_cut = self._staging, self._plan.zero > 0
         n, m = (self._replicas, self._expert_replicas) if is_cut else (1, 1)
         return float(staging.parameters[stage] / n + staging.reached[stage] / m)
 
     def _update_time(self, stage: int) -> Floats:
-        """Return the seconds of the optimizer's step and the gathering after it (N,)."""
+        """Return a lower bound (s) on the optimizer's step and weight gathers after it, (N,)."""
         plan, staging = self._plan, self._staging
         pieces = PIECES if Offload.OPTIMIZER in plan.offload else 1
         piece = self._n_updated(stage) * optimizer_bytes(plan) / pieces

@@ -1,4 +1,4 @@
-"""Passes and memory of a rank of a plan, without its graph, for many plans at once."""
+"""Times and memory of the passes of a plan's ranks, without graphs, for many plans at once."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ _REPLICATED = DeviceMesh({name: Group((2,), (1,)) for name in (REPLICAS, EXPERT_
 class PassStep(NamedTuple):
     """One step of a pass: a computation, a collective over an ``axis``, or a wait for a label.
 
-    A collective with a ``label`` overlaps the following steps.
+    A collective with a ``label`` overlaps the following steps until the wait for that label.
     """
 
     seconds: float = 0.0
@@ -51,7 +51,7 @@ class PassStep(NamedTuple):
 
 
 class BlockKind(NamedTuple):
-    """A kind of block: its passes, and the values that have gradients."""
+    """A kind of block on one rank: the steps of its passes, its parameters and its activations."""
 
     forward: tuple[PassStep, ...]
     backward: tuple[PassStep, ...]  # of the only micro-batch, or with gradients that are divided
@@ -64,7 +64,7 @@ class BlockKind(NamedTuple):
 
 @dataclass(frozen=True)
 class Staging:
-    """A model in p stages of v chunks, made of blocks of K kinds."""
+    """A model divided into p pipeline stages of v chunks, made of blocks of K kinds."""
 
     kinds: tuple[BlockKind, ...]
     count: Floats
@@ -81,7 +81,7 @@ class Staging:
 
     @property
     def n_stages(self) -> int:
-        """Number of stages."""
+        """Number of pipeline stages."""
         return self.count.shape[0]
 
     @property
@@ -91,9 +91,9 @@ class Staging:
 
 
 class Stagings:
-    """Cache of the stagings of a ``model`` on an ``npu``, with or without remote ``memory``.
+    """Cache of a model's divisions into stages, with the times of its blocks on an NPU.
 
-    The ``slowest`` NPU has this share of the others' speed.
+    ``slowest`` is the speed of the slowest NPU as a fraction of the others'.
     """
 
     def __init__(
@@ -110,11 +110,11 @@ class Stagings:
 
     @property
     def can_hold_overflow(self) -> bool:
-        """True if remote memory stores the state that exceeds an NPU's memory."""
+        """True if remote memory can store the state that does not fit an NPU's memory."""
         return self._memory is not None and self._memory.HOLDS
 
     def build_staging(self, plan: ParallelPlan, degrees: Sequence[int]) -> Staging:
-        """Return the staging of a plan with these degrees of AXES.
+        """Return the model's stages under ``plan``, with ``degrees`` along the parallel AXES.
 
         Raises :class:`InfeasibleError` for degrees that do not divide the model, and
         :class:`DimsweepError` for plans that :func:`check_bounded` refuses.
@@ -193,11 +193,11 @@ class Stagings:
         return PassStep(label=item.label)
 
     def computation_time(self, work: Compute) -> float:
-        """Return the least seconds of a computation."""
+        """Return a lower bound in seconds on the time of one computation."""
         return max(0.0, self._npu.issued_duration(work, _LEAD)[0] - _ROUNDED) / PICOSECONDS
 
     def streaming_time(self, n_bytes: Floats) -> Floats:
-        """Return a lower bound (s) on a kernel that reads or writes ``n_bytes``, for each size."""
+        """Return a lower bound (s) on a kernel that reads or writes ``n_bytes``, elementwise."""
 
         def lasts(size: float) -> float:
             return self.computation_time(Compute(kernels=(elementwise("optimizer", size),)))
@@ -205,7 +205,7 @@ class Stagings:
         return _evaluate_sizes(lasts, n_bytes)
 
     def access_time(self, n_bytes: Floats) -> Floats:
-        """Return the least seconds of accesses of ``n_bytes`` to remote memory by a single NPU.
+        """Return a lower bound (s) on a remote access of ``n_bytes`` by a single NPU, elementwise.
 
         Zero bytes take no time.
         """
@@ -222,19 +222,19 @@ class Stagings:
 
 
 def _evaluate_sizes(lasts: Callable[[float], float], n_bytes: Floats) -> Floats:
-    """Evaluate ``lasts`` at each size, once for equal sizes."""
+    """Return ``lasts(size)`` for each of ``n_bytes``, evaluated once for equal sizes."""
     sizes, place = np.unique(n_bytes, return_inverse=True)
     return np.array(list(map(lasts, sizes.tolist())))[place].reshape(n_bytes.shape)
 
 
 def _maximum_per_stage(stages: Sequence[Stage], of: Callable[[LayerBlock], float]) -> Floats:
-    """Return the greatest value of ``of`` over the blocks of each stage (p,)."""
+    """Return the maximum of ``of`` over the blocks of each stage (p,)."""
     blocks = ([block for chunk in stage.chunks for block in chunk] for stage in stages)
     return np.array([max(map(of, own)) for own in blocks])
 
 
 def check_bounded(plan: ParallelPlan) -> None:
-    """Raise :class:`DimsweepError` with the key of a plan that has no closed-form bound."""
+    """Raise :class:`DimsweepError` if ``plan`` has no closed-form bound; name the key at fault."""
     for name, refused in (
         ("weight_streaming", plan.weight_streaming),
         ("gradient_exchange", plan.gradient_exchange is GradientExchange.PARAMETER_SERVER),
@@ -254,13 +254,13 @@ def check_bounded(plan: ParallelPlan) -> None:
 
 
 def _block_settings(plan: ParallelPlan) -> tuple[object, ...]:
-    """Return the settings of a plan that affect how its blocks run, besides its shard."""
+    """Return the settings of a plan, besides its shard, on which the passes of blocks depend."""
     sums = (plan.zero == 3, plan.zero < 2, plan.fused_sums, plan.gradient_value)
     return (plan.stage_layers, *sums)
 
 
 def _mesh(degrees: Sequence[int]) -> DeviceMesh:
-    """Return a mesh of the degrees alone, all in one dimension."""
+    """Return a mesh with the given degrees of AXES, all placed in one dimension."""
     return DeviceMesh({axis: Group((int(n),), (1,)) for axis, n in zip(AXES, degrees, strict=True)})
 
 
@@ -279,26 +279,26 @@ def _collective_step(step: object) -> PassStep:
 
 
 class PlanCounts(NamedTuple):
-    """The counts in which R plans of one staging differ; (R,) each."""
+    """The counts in which R plans of equal stages differ: micro-batches, replicas; (R,) each."""
 
     micro_batches: Longs
     replicas: Longs
     expert_replicas: Longs
 
     def select(self, rows: Longs) -> "PlanCounts":
-        """Return the counts of the given plans."""
+        """Return the counts of the plans with the given indices."""
         return PlanCounts(*(each[rows] for each in self))
 
 
 class MemoryBound(NamedTuple):
-    """Lower bounds in bytes (R,) on plans' NPU memory and remote memory."""
+    """Lower bounds in bytes (R,) on the NPU memory and the remote memory of R plans."""
 
     own: Floats
     remote: Floats
 
 
 def bound_memory(staging: Staging, plan: ParallelPlan, turns: PlanCounts) -> MemoryBound:
-    """Return a lower bound on the memory of the fullest rank of each plan."""
+    """Return lower bounds on the memory of the fullest rank of each of R plans."""
     n, m = (each[:, None].astype(float) for each in (turns.replicas, turns.expert_replicas))
 
     def held(bytes_each: float, experts: Floats, *, divided: bool) -> Floats:
@@ -328,9 +328,9 @@ def _values(staging: Staging) -> Floats:
 
 
 def _peak(staging: Staging, plan: ParallelPlan, turns: PlanCounts) -> tuple[Floats, Floats]:
-    """Return activations and passed values (R, p) as the first backward pass begins.
+    """Return the activations and transient bytes (R, p) when the first backward pass begins.
 
-    In remote memory, this is at most either at its peak, whenever that is.
+    With activations in remote memory, each is instead at most its value at any peak.
     """
     held = (count_warm_up(staging, plan, turns) * staging.kept).sum(axis=-1)
     all_gathered = turns.expert_replicas > 1
@@ -345,7 +345,7 @@ def _peak(staging: Staging, plan: ParallelPlan, turns: PlanCounts) -> tuple[Floa
 
 
 def count_warm_up(staging: Staging, plan: ParallelPlan, turns: PlanCounts) -> Floats:
-    """Return the forward passes (R, p, v) of each chunk before its stage's first backward pass."""
+    """Return each chunk's number of forward passes before its stage's first backward, (R, p, v)."""
     p, v = staging.n_stages, staging.n_chunks
     n = turns.micro_batches[:, None]
     behind = p - 1 - np.arange(p)
@@ -358,7 +358,7 @@ def count_warm_up(staging: Staging, plan: ParallelPlan, turns: PlanCounts) -> Fl
 
 
 def split_among_chunks(first: Longs, p: int, v: int) -> Floats:
-    """Split the ``first`` (R, p) forward passes of p stages among v chunks (R, p, v)."""
+    """Return how many of the ``first`` (R, p) passes of a stage each chunk runs, (R, p, v)."""
     whole, rest = np.divmod(first, p * v)
     passes: Floats = whole[..., None] * p + np.clip(rest[..., None] - p * np.arange(v), 0, p)
     return passes.astype(float)

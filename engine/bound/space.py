@@ -1,4 +1,4 @@
-"""Linear spaces of bandwidths: bounds, equalities and inequalities, and which of them conflict."""
+"""Linear spaces of bandwidths: bounds, equalities and inequalities, and conflicts among them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from dimsweep.engine.units import format_bandwidth
 
 @dataclass(frozen=True)
 class LinearSpace:
-    """Bandwidths b (D,) in bytes/s with ``low <= b <= high`` that obey M rules.
+    """A set of bandwidths b (D,) in bytes/s: ``low <= b <= high``, and M linear rules.
 
     Rule m is ``coefficients[m] @ b <= limits[m]``, or ``==`` if ``equal[m]``. Built by
     :meth:`build`, which checks shapes.
@@ -70,7 +70,7 @@ class LinearSpace:
 
     @classmethod
     def budget(cls, n_dims: int, total: float, low: float = 0.0) -> "LinearSpace":
-        """Return all splits of ``total`` bytes/s over ``n_dims`` dimensions of at least ``low``."""
+        """Return all splits of ``total`` bytes/s over ``n_dims`` dimensions of ``low`` or more."""
         rule = (f"total == {format_bandwidth(total)}", np.ones(n_dims), "==", total)
         return cls.build(np.full(n_dims, low), np.full(n_dims, np.inf), [rule])
 
@@ -80,12 +80,12 @@ class LinearSpace:
         return len(self.low)
 
     def inequalities(self) -> tuple[Floats, Floats]:
-        """Return all rules as ``rows @ b <= limits``; an equality gives two."""
+        """Return all rules as ``rows @ b <= limits``; an equality becomes two inequalities."""
         rows = np.vstack([self.coefficients, -self.coefficients[self.equal]])
         return rows, np.concatenate([self.limits, -self.limits[self.equal]])
 
     def box(self) -> tuple[Floats, Floats]:
-        """Return bounds (D,), (D,) that follow from the rules one by one.
+        """Return lower and upper bounds on b, (D,) each, that follow from the rules one by one.
 
         They hold for every b of the space, so bounds computed from them are sound; they need not be
         the tightest.
@@ -129,7 +129,7 @@ class LinearSpace:
         )
 
     def _rules(self) -> list[tuple[str, Floats, float, bool]]:
-        """Return bounds and rules by name, as (name, row, limit, equal)."""
+        """Return bounds and rules, each as (name, row, limit, equal)."""
         unit = np.eye(self.n_dims)
         rules = []
         for d, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
@@ -178,9 +178,10 @@ _TIME_ALONE = 1.0  # the fixed price then
 
 @dataclass(frozen=True)
 class Perspective:
-    """A space in scaled variables z = (x, sums of x, s).
+    """A space of bandwidths in scaled variables z = (x, sums of x, s), where time * cost is convex.
 
-    ``cone`` holds the feasible z; ``bandwidth`` bytes/s and ``cost`` USD are 1 there.
+    ``cone`` holds the feasible z. A bandwidth of 1 in z is ``bandwidth`` bytes/s, a cost of 1 is
+    ``cost`` USD.
     """
 
     cone: Cone
@@ -188,18 +189,18 @@ class Perspective:
     cost: float
 
     def reciprocal(self, z: Floats) -> Floats:
-        """Return 1/b (D + R,) in s/byte at z (D + R + 1,)."""
+        """Return 1/b (D + R,) in s/byte for z (D + R + 1,)."""
         return z[-1] / (z[:-1] * self.bandwidth)
 
     def scaled(self, pieces: Floats) -> Floats:
-        """Convert pieces (G, D + R + 1) of a time (bytes and seconds) to pieces of z in seconds."""
+        """Return pieces (G, D + R + 1) of a time (bytes and seconds) as pieces of z in seconds."""
         unit = np.full(pieces.shape[1], 1 / self.bandwidth)
         unit[-1] = 1.0
         return pieces * unit
 
 
 def perspective(space: LinearSpace, sums: Floats, prices: Prices | None) -> Perspective:
-    """Return the perspective of a space; ``sums`` (R, D) of bandwidths are further dimensions.
+    """Return ``space`` in scaled variables; ``sums`` (R, D) of bandwidths are further dimensions.
 
     Raises :class:`DimsweepError` for prices below zero, and if nothing limits a bandwidth, or keeps
     the cost from vanishing.
@@ -240,7 +241,7 @@ def _check_prices(prices: Prices, n_dims: int) -> tuple[Floats, float]:
 def _minimum_cost(
     space: LinearSpace, price: Floats, fixed: float, low: Floats, limits: Floats
 ) -> float:
-    """Return the least cost of any b of the space, by its lower bounds or by one rule.
+    """Return a lower bound on the cost of all b of the space, by lower bounds or by one rule.
 
     A rule row . b >= limit with row >= 0 costs at least the limit at the cheapest price per unit of
     the row.
@@ -267,7 +268,7 @@ def _minimum_cost(
 def _box(
     low: Floats, high: Floats, sums: Floats, price: Floats, fixed: float, least_cost: float
 ) -> tuple[Floats, Floats]:
-    """Return bounds of z that follow from bounds of b."""
+    """Return lower and upper bounds on z that follow from the bounds ``low`` and ``high`` on b."""
     low = np.concatenate([low, sums @ low])
     with np.errstate(invalid="ignore", divide="ignore"):
         most_cost = fixed + np.where(price > 0, price * high, 0.0).sum()
@@ -300,7 +301,7 @@ def _cone(
     unit, pinned = np.eye(n), space.low == space.high
 
     def rows(coefficients: Floats, ends: Floats) -> Floats:
-        """Write row . b <= end as row . x - end * s <= 0."""
+        """Return each rule row . b <= end as a row of row . x - end * s <= 0."""
         return np.hstack([coefficients, np.zeros((len(ends), n_sums)), -ends[:, None]])
 
     raised, capped = (space.low > 0) & ~pinned, np.isfinite(space.high) & ~pinned

@@ -1,19 +1,19 @@
-"""Lower bounds on each form of communication, for all bandwidths of a space.
+"""Lower bounds on the time of each form of communication, for all bandwidths of a space.
 
 A phase takes its latencies and reductions, and its bytes over its share of the bandwidth.  Rounding
 a transfer gains at most half a picosecond: ``half a picosecond * the largest bandwidth of the
 space`` bytes, which are subtracted here.
 
 Under Themis every chunk visits the dimensions in a separate order.  Let a chunk of s bytes visit
-dimension d, of p_d members, holding h: it leaves h / p_d, so the drops h - h / p_d add up to
+dimension d, of p_d members, holding h bytes: it leaves h / p_d, so the drops h - h / p_d add up to
 s (1 - 1 / prod p) in any order, and over a subset Q of the dimensions to no less than
 
     g(Q) = s / prod_{j not in Q} p_j * (1 - 1 / prod_{j in Q} p_j)
 
-which is reached if Q comes last, where a chunk holds least.  An all-gather is the same in reverse.
-Dimension d needs w_d bytes of time for a byte of drop, so within a time T it takes in drops of at
-most T b_d / w_d; over Q:  T * sum_{d in Q} b_d / w_d >= g(Q).  Such a sum of bandwidths counts as a
-further dimension here.
+which is reached if Q comes last, when a chunk holds the fewest bytes.  An all-gather is the
+reverse. Dimension d needs w_d bytes of time for a byte of drop, so within a time T it takes in
+drops of at most T b_d / w_d; over Q:  T * sum_{d in Q} b_d / w_d >= g(Q).  Such a sum of bandwidths
+counts as a further dimension here.
 """
 
 from itertools import combinations
@@ -27,10 +27,11 @@ from dimsweep.engine.units import PICOSECONDS
 
 
 class Work(NamedTuple):
-    """For F forms and E dimensions (sums included): bytes over the whole bandwidth, and seconds.
+    """Lower bounds on the time of F forms over E dimensions, sums of dimensions included.
 
-    A row (E + 1,) is slopes, then fixed seconds.  ``hops`` are those whose latencies are among the
-    fixed seconds of each piece; under Themis not all, since the least of several counts.
+    A row (E + 1,) has the bytes over each dimension's whole bandwidth, then fixed seconds.
+    ``hops`` are the hops whose latencies are among the fixed seconds of each piece; under Themis
+    not all, since the minimum of several counts.
     """
 
     sums: Floats  # (E - D, D)
@@ -48,7 +49,7 @@ class _Phase(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A phase's steps for each held byte."""
+    """The bytes and reductions of a phase's steps for each held byte, and its fixed seconds."""
 
     fixed: float
     n_bytes: float
@@ -60,7 +61,7 @@ class _Part(NamedTuple):
 
 
 def work_of(structure: Structure, latency: Longs, most: Floats) -> Work:
-    """Return the work of a structure's forms.
+    """Return lower bounds on the time of each form of ``structure``.
 
     ``latency`` (D,) is in picoseconds a hop; ``most`` (D,) is the greatest bandwidth of each
     dimension, in bytes/s.
@@ -98,7 +99,7 @@ def _build_row(terms: list[_Phase], n: int) -> Floats:
 
 
 class _FormBounds:
-    """Computes the bounds of forms; ``sums`` collects the sums of bandwidths that they need."""
+    """Builder of the bounds of forms; ``sums`` collects the sums of bandwidths that they need."""
 
     def __init__(self, structure: Structure, latency: Longs, most: Floats) -> None:
         self.sums: dict[tuple[float, ...], int] = {}  # weights (D,): the dimension
@@ -106,7 +107,7 @@ class _FormBounds:
         self._parts: dict[tuple[int, int], _Part] = {}  # forms share phases
 
     def bound_form(self, f: int) -> tuple[list[list[_Phase]], list[_Phase]]:
-        """Return the sums that each bound the form, and the load of each port."""
+        """Return the bounds on form ``f``, each a sum of phases, and the form's loads of ports."""
         form = self._s.forms[f]
         chunks = int(form["chunks"])
         if form["use_start"] == form["use_end"]:
@@ -129,7 +130,7 @@ class _FormBounds:
         return pieces, load
 
     def _bound_message(self, f: int) -> tuple[list[list[_Phase]], list[_Phase]]:
-        """Bound a message point to point: it occupies the port of its narrowest dimension."""
+        """Return the bounds of a point-to-point message, which occupies its narrowest dimension."""
         form, delay = self._s.forms[f], self._s.shape.endpoint_delay / PICOSECONDS
         crossed = []
         for use in self._s.uses[form["use_start"] : form["use_end"]]:
@@ -141,11 +142,11 @@ class _FormBounds:
         return pieces, [*map(self._occupancy, crossed)] if len(crossed) == 1 else []
 
     def _occupancy(self, phase: _Phase) -> _Phase:
-        """Return the part of a phase that keeps a port busy."""
+        """Return the part of a phase that keeps a port busy: bytes and reductions, no latency."""
         return phase._replace(fixed=phase.reduce, hops=0)
 
     def _phases(self, f: int) -> list[_Phase]:
-        """Return a chunk's phases in the baseline order."""
+        """Return the phases of one chunk of form ``f``, in the baseline order of dimensions."""
         form = self._s.forms[f]
         uses = self._s.uses[form["use_start"] : form["use_end"]]
         way = [(use, "scatter") for use in uses]
@@ -163,7 +164,7 @@ class _FormBounds:
         return phases
 
     def _bound_any_order(self, f: int) -> tuple[list[list[_Phase]], list[_Phase]]:
-        """Bound a reduce-scatter, all-gather or all-reduce whose chunks choose their orders."""
+        """Return the bounds of a reduce-scatter, all-gather or all-reduce for any chunk order."""
         form = self._s.forms[f]
         uses = self._s.uses[form["use_start"] : form["use_end"]]
         kind, chunks = form["kind"], int(form["chunks"])
@@ -188,7 +189,7 @@ class _FormBounds:
         return [one, *([phase] for phase in load)], load
 
     def _per_drop(self, use: np.void, members: float, kind: int) -> _Part:
-        """Return the least need of a byte of drop in the dimension, in bytes of time."""
+        """Return the minimum need of a byte of drop (see the module) in ``use``'s dimension."""
         d = use["dim"]
         up, down = self._part(d, use["scatter"]), self._part(d, use["gather"])
         gathers = kind == CollectiveKind.ALL_GATHER
@@ -202,7 +203,7 @@ class _FormBounds:
         return _Part(fixed, least, 0.0, max(part.roundings for part in parts), 0, 1.0, 0)
 
     def _summed_dimension(self, dims: list[int], needs: list[float]) -> tuple[int, float]:
-        """Return the dimension of the weighted sum of bandwidths over ``dims``, and its weight."""
+        """Return the dimension that stands for a weighted sum over ``dims``, and its weight."""
         if len(dims) == 1:
             return dims[0], needs[0]
         weights = [0.0] * len(self._most)
@@ -241,7 +242,7 @@ class _FormBounds:
         return _Phase(int(d), part.fixed + reduce, slope, reduce, part.hops)
 
     def _subtract_rounding(self, slope: float, roundings: int, dim: int) -> float:
-        """Return ``slope`` minus the possible gain by rounding, in bytes."""
+        """Return ``slope`` (bytes) less the bytes that ``roundings`` of times to ps may gain."""
         most = self._most
         if dim >= len(most):
             weights = list(self.sums)[dim - len(most)]

@@ -1,7 +1,7 @@
 """Self-checks for authors of blocks, algorithms, generators, transports, memories and models.
 
 Each compares an object with its own description and across fidelities, and raises
-:class:`DimsweepError` with one sentence for each finding. Our tests run them, too.
+:class:`DimsweepError` with one sentence for each finding. The tests of dimsweep run them, too.
 """
 
 from dimsweep.engine.testing.algorithm import check_algorithm

@@ -20,13 +20,13 @@ _MOST = 5  # reported findings: the first ones are the causes of the rest
 
 
 def faults_of_copies(thing: object) -> Iterator[str]:
-    """Yield a fault if a copy of an object differs from it."""
+    """Yield a fault (in words) if a deep copy of ``thing`` is not equal to it."""
     if deepcopy(thing) != thing:
         yield "a copy of it, which another process gets, is not equal to it"
 
 
 def raise_findings(findings: Iterable[str], where: str) -> None:
-    """Raise :class:`DimsweepError` with the first ``findings``, if there are any."""
+    """Raise :class:`DimsweepError` with the first of ``findings``, if there are any."""
     first = list(islice(findings, _MOST + 1))
     if not first:
         return
@@ -44,7 +44,7 @@ PACKETS = (1.0, 1.25)
 
 
 class Case(NamedTuple):
-    """A collective of all groups of ``p`` NPUs, ``stride`` apart, of a ``block`` of ``n``."""
+    """A collective to test over all groups of ``p`` NPUs, ``stride`` apart, in a block of ``n``."""
 
     block: Block
     n: int
@@ -60,11 +60,14 @@ class Case(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Name of the block with its size."""
+        """Name of the block with its number of NPUs."""
         return self.block.label(self.n)
 
     def time(self, fidelity: Fidelity) -> int:
-        """Return the picoseconds of the case. Raises :class:`DimsweepError` as :func:`simulate`."""
+        """Return the picoseconds that the collective takes when simulated with ``fidelity``.
+
+        Raises :class:`DimsweepError` as :func:`simulate` does.
+        """
         topology = topology_of(self.block, self.n)
         model = CollectiveModel(
             chunks=1, algorithms=(self.algorithm,), all_to_all=(self.all_to_all,)
@@ -75,12 +78,12 @@ class Case(NamedTuple):
 
 
 def topology_of(block: Block, n: int) -> Topology:
-    """Return a topology of one block of ``n`` NPUs."""
+    """Return a topology of one dimension, a ``block`` of ``n`` NPUs."""
     return Topology((Dimension(block, n, _LINK * block.links(n), _LATENCY),))
 
 
 def groups_of(n: int) -> list[tuple[int, int]]:
-    """Return the members and the stride of groups that divide a dimension of ``n`` NPUs."""
+    """Return (number of members, stride) of all groups that divide a dimension of ``n`` NPUs."""
     return [
         (p, stride)
         for p in range(2, n + 1)
@@ -90,10 +93,10 @@ def groups_of(n: int) -> list[tuple[int, int]]:
 
 
 def disagreements(case: Case) -> Iterator[str]:
-    """Yield the differences between the fidelities.
+    """Yield the differences (in words) between the times of a collective in all fidelities.
 
-    Phases take as long as messages or as flows: on shared links messages wait for one another,
-    flows do not. No fidelity is faster than phases.
+    Phases must take as long as messages or as flows: on shared links messages wait for one another,
+    flows do not. No fidelity may be faster than phases.
     """
     by_phase = case.time(Fidelity.PHASE)
     others = {Fidelity.MESSAGE: case.time(Fidelity.MESSAGE)}
@@ -109,7 +112,7 @@ def disagreements(case: Case) -> Iterator[str]:
 
 
 def _by_switches(case: Case) -> bool:
-    """Return whether switches reduce; only links carry their messages."""
+    """Return whether the algorithm's switches reduce, so that flows and packets cannot run it."""
     algorithm = algorithm_of_phase(case.kind, case.block, case.algorithm, case.all_to_all)
     return isinstance(algorithm.rounds(case.kind, case.p, circle=False), SwitchRounds)
 

@@ -1,4 +1,4 @@
-"""The self-check of a collective algorithm: in phases, in messages and on a network's links."""
+"""The self-check of a collective algorithm: its phases, its messages, and its use of links."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -37,7 +37,7 @@ Members = Sequence[tuple[Strand, ...]]  # the strands of each member
 
 
 def sent(members: Members) -> Iterator[tuple[int, int, RoundMessage]]:
-    """Yield the sender, the number of its strand, and each message."""
+    """Yield each message of a phase, as (sender, number of the sender's strand, message)."""
     for member, strands in enumerate(members):
         for number, strand in enumerate(strands):
             for round_ in strand:
@@ -46,10 +46,10 @@ def sent(members: Members) -> Iterator[tuple[int, int, RoundMessage]]:
 
 
 class Walk:
-    """Execution of a phase as soon as messages allow, tracking the knowledge of members.
+    """Execution of a phase's rounds that tracks whose data has reached each member.
 
-    ``known[member, strand]`` is the set of contributors to the member's data. A message carries the
-    knowledge of its sender, in the order of sending.
+    ``known[member, strand]`` is the set of members that contributed to the strand's data. A message
+    carries its sender's set, in the order of sending.
     """
 
     def __init__(self, members: Members) -> None:
@@ -61,7 +61,7 @@ class Walk:
             pass
 
     def _advance(self, member: int, number: int) -> bool:
-        """Advance a strand by a round if all its messages have arrived."""
+        """Run a strand's next round if all its messages have arrived; return whether it ran."""
         strand, at = self.members[member][number], self._next_round[member, number]
         if at == len(strand):
             return False
@@ -78,12 +78,12 @@ class Walk:
 
     @property
     def finished(self) -> bool:
-        """True if no strand is waiting."""
+        """True if all rounds of all strands have run."""
         return all(self._next_round[i, k] == len(self.members[i][k]) for i, k in self.known)
 
 
 def faults_of_members(rounds: MemberRounds, kind: CollectiveKind) -> Iterator[str]:
-    """Yield the faults of messages between members."""
+    """Yield the faults (in words) of a phase of messages between members."""
     members, p = rounds.strands, len(rounds.strands)
     if any(i == message.peer for i, _, message in sent(members)):
         yield "a member sends to itself"
@@ -108,7 +108,7 @@ def faults_of_members(rounds: MemberRounds, kind: CollectiveKind) -> Iterator[st
 
 
 def faults_of_switches(rounds: SwitchRounds, p: int) -> Iterator[str]:
-    """Yield the faults of messages by a switch."""
+    """Yield the faults (in words) of a phase of ``p`` members through a switch."""
     reached = {(i, j) for each in rounds.rounds for i in each.sources for j in each.targets}
     if reached != {(i, j) for i in range(p) for j in range(p)}:
         yield "a member receives nothing of some other member"
@@ -123,7 +123,7 @@ _KINDS = (CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER)
 def faults_on_links(
     algorithm: Algorithm, blocks: Iterable[Block], sizes: tuple[int, ...]
 ) -> Iterator[str]:
-    """Yield the faults of an algorithm among all groups on the wires of the ``blocks``."""
+    """Yield the faults of an algorithm in all groups of dimensions of ``blocks`` and ``sizes``."""
     for block in blocks:
         for n in sizes:
             network = build_network(topology_of(block, n))
@@ -236,7 +236,7 @@ def _runs_on(algorithm: Algorithm, block: Block) -> bool:
 
 
 def kinds_of(algorithm: Algorithm, block: Block) -> list[CollectiveKind]:
-    """Return the kinds of collectives that the algorithm runs on a block."""
+    """Return the kinds of collectives that ``algorithm`` runs on ``block``."""
     kinds = []
     if algorithm.name in list_algorithms(block):
         kinds = [CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER]
@@ -247,7 +247,7 @@ def kinds_of(algorithm: Algorithm, block: Block) -> list[CollectiveKind]:
 def cases(
     block: Block, sizes: Iterable[int], kind: CollectiveKind, algorithm: Algorithm
 ) -> Iterator[Case]:
-    """Yield all groups of dimensions of ``sizes`` NPUs that can run the algorithm."""
+    """Yield a test case for each group, in dimensions of ``sizes``, that runs the algorithm."""
     all_to_all = kind is CollectiveKind.ALL_TO_ALL
     names = (AUTO, algorithm.name) if all_to_all else (algorithm.name, AUTO)
     for n in sizes:
@@ -258,7 +258,10 @@ def cases(
 
 
 def plan_faults(algorithm: Algorithm, block: Block, kind: CollectiveKind) -> Iterator[str]:
-    """Yield the faults of the messages of groups that fill a block, and of groups that do not."""
+    """Yield the faults of the steps and messages of one ``kind`` of collective.
+
+    The groups tested fill a block, or a part of it.
+    """
     contradicts = ""
     for setting in _settings(block):
         p, steps = setting.p, _steps(algorithm, kind, setting)
@@ -283,7 +286,7 @@ def _settings(block: Block) -> Iterator[Setting]:
 
 
 def _steps(algorithm: Algorithm, kind: CollectiveKind, setting: Setting) -> PhaseSteps | None:
-    """Return the steps, or None for a number of members that the algorithm refuses."""
+    """Return the phase as steps, or None if the algorithm refuses the number of members."""
     try:
         return algorithm.steps(kind, setting)
     except DimsweepError:
@@ -293,7 +296,7 @@ def _steps(algorithm: Algorithm, kind: CollectiveKind, setting: Setting) -> Phas
 def _rounds(
     algorithm: Algorithm, kind: CollectiveKind, setting: Setting
 ) -> MemberRounds | SwitchRounds | None:
-    """Return the rounds, or None for a number of members that the algorithm refuses."""
+    """Return the phase as messages, or None if the algorithm refuses the number of members."""
     try:
         return algorithm.rounds(kind, setting.p, _circle(setting))
     except DimsweepError:

@@ -1,4 +1,4 @@
-"""The self-checks of building blocks and of generators of networks."""
+"""The self-checks of topology blocks and of network generators."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -83,7 +83,7 @@ def _findings_of_block(block: Block, sizes: tuple[int, ...]) -> Iterator[str]:
 
 
 def _wires(block: Block, n: int, graph: nx.DiGraph) -> Iterator[str]:
-    """Yield the faults of the wires of ``n`` NPUs."""
+    """Yield the faults (in words) of the wires of a block of ``n`` NPUs, given as ``graph``."""
     label = block.label(n)
     strange = [node for node in graph if not (isinstance(node, str) or node in range(n))]
     if strange:
@@ -107,7 +107,7 @@ def _wires(block: Block, n: int, graph: nx.DiGraph) -> Iterator[str]:
 
 
 def _cut(block: Block, n: int, graph: nx.DiGraph) -> Iterator[str]:
-    """Yield a fault if ``cut`` differs from the capacity between the worst halves of a block."""
+    """Yield a fault if ``block.cut`` is not the capacity between the block's worst halves."""
     if n > _HALVED or n % 2:
         return
     # Of switches, what an NPU sends and receives is the limit: they are no bottleneck themselves.
@@ -122,7 +122,7 @@ def _cut(block: Block, n: int, graph: nx.DiGraph) -> Iterator[str]:
 
 
 def _flow(graph: nx.DiGraph, n: int, half: tuple[int, ...]) -> float:
-    """Return the capacity from one half to the other, in units of an NPU's bandwidth."""
+    """Return the capacity from ``half`` of the NPUs to the others, in NPU bandwidths."""
     whole = graph.copy()
     for i in range(n):
         whole.add_edge(*(("from", i) if i in half else (i, "to")))
@@ -206,7 +206,7 @@ def _times(network: Network) -> Iterator[str]:
 
 
 def _ends(n: int) -> NDArray[np.int64]:
-    """Return graphs in which the first rank sends to the last, and all others are idle."""
+    """Return each rank's graph (n,): the first rank sends to the last, all others are idle."""
     graphs = np.full(n, 2)
     graphs[0], graphs[n - 1] = 0, 1
     return graphs

@@ -1,4 +1,4 @@
-"""The self-checks of models, memories and orders of dimensions."""
+"""The self-checks of workload models, remote memories and orders of dimensions."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -135,7 +135,7 @@ def _time_of_access(memory: RemoteMemory, store: bool, fidelity: Fidelity) -> in
 
 
 def _matters(memory: RemoteMemory, key: str) -> bool:
-    """Return whether another value of a key changes the time of an access, or fills nodes."""
+    """Return whether another value of field ``key`` changes some access's time, or the nodes."""
     if getattr(memory, key) is None:
         return True  # a key without a value may have any meaning
     for value in other_values(getattr(memory, key)):

@@ -1,4 +1,4 @@
-"""The self-check of a transport, packet by packet."""
+"""The self-check of a packet transport: rate, fairness, loss, and the effect of each setting."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ _SWITCH, _FAR, _BETWEEN = 99, 98, (97, 96, 95)
 
 
 class Star(NamedTuple):
-    """Hosts around a switch; the last host receives (bits/s, ticks, bytes).
+    """A test network: hosts around a switch, of which the last one receives (bits/s, ticks, bytes).
 
     With ``forks`` the receiver is behind a separate switch, to which three others lead.
     """
@@ -41,11 +41,11 @@ class Star(NamedTuple):
     forks: bool = False
 
     def to_send(self, n_bytes: int) -> int:
-        """Return the ticks of ``n_bytes`` on a link."""
+        """Return the ticks that a link takes to send ``n_bytes``."""
         return 8 * n_bytes * 10**12 // self.rate
 
     def flow(self, host: int, size: int, start: int = 0, *, window: bool = True) -> Flow:
-        """Return a flow whose window is one and a half times the bandwidth-delay product."""
+        """Return a flow from ``host`` to the receiver; its window is 1.5 times rate times delay."""
         last = self.hosts - 1
         ways: list[tuple[int, ...]] = [(host, _SWITCH, last)]
         if self.forks:
@@ -114,7 +114,7 @@ def _findings(transport: Transport) -> Iterator[str]:
 
 
 def _single_flow(transport: Transport) -> Iterator[str]:
-    """Yield faults of a single flow, whose last packet takes the second link after the others."""
+    """Yield the faults of a single flow: it must be near its link's rate, and not above it."""
     star, n_packets = Star(2), 10_000
     flow = star.flow(0, n_packets * _PAYLOAD, window=not transport.speaks_tcp)
     took = int(star.run(transport, [flow]).arrivals[0])
@@ -125,10 +125,10 @@ def _single_flow(transport: Transport) -> Iterator[str]:
 
 
 def fairness_of(transport: Transport) -> float:
-    """Return the bytes of the slower of two flows over the faster one's.
+    """Return the fairness of two long flows: the slower one's bytes over the faster one's bytes.
 
-    Counted in the second half of the time that 80 MB take of the flow that starts first. Transports
-    that retransmit run over a switch that drops, with the time-out of data centres.
+    They are counted in the second half of the time in which the flow that starts first sends 80 MB.
+    Transports that retransmit run over a switch that drops, with the time-out of data centres.
     """
     star, window = Star(3), not transport.speaks_tcp
     if isinstance(transport, Tcp):
@@ -163,7 +163,7 @@ def _incast(transport: Transport, star: Star) -> Iterator[str]:
 
 
 def _matters(transport: Transport, key: str) -> bool:
-    """Return whether another value of a key changes the end of a flow."""
+    """Return whether another value of field ``key`` changes the end of some flow."""
     for star, flows in _situations(transport):
         usual = star.run(transport, flows).ends
         for value in other_values(getattr(transport, key)):
@@ -177,7 +177,7 @@ def _matters(transport: Transport, key: str) -> bool:
 
 
 def other_values(value: Any) -> Iterator[Any]:
-    """Yield other values of a key, near and far."""
+    """Yield values other than ``value`` for a setting, near and far from it."""
     if isinstance(value, bool):
         yield not value
         return
@@ -190,7 +190,7 @@ def other_values(value: Any) -> Iterator[Any]:
 
 
 def _situations(transport: Transport) -> Iterator[tuple[Star, list[Flow]]]:
-    """Yield flows that share a port; the last flow has it to itself.
+    """Yield networks with flows that share a port; the last flow has its port to itself.
 
     Transports that retransmit also lose whole windows, and run over a long distance.
     """
@@ -211,7 +211,7 @@ def _situations(transport: Transport) -> Iterator[tuple[Star, list[Flow]]]:
 
 
 def _trimmed_situations() -> Iterator[tuple[Star, list[Flow]]]:
-    """Yield flows on several routes, some congested, and an incast whose headers are dropped."""
+    """Yield networks with flows on several routes, and an incast whose headers are dropped."""
     star = Star(5, buffer=200_000, pauses=False, forks=True)
     yield star, [star.flow(host, _MB) for host in range(4)]
     star = Star(13, buffer=4_000, pauses=False)
