@@ -113,17 +113,18 @@ def test_the_site_prints_no_roles_of_sphinx() -> None:
     hook = runpy.run_path(str(ROOT / "docs/hooks.py"))["on_page_content"]
     assert (
         hook("see :class:<code>~dimsweep.engine.Npu</code>.", page=None)
-        == "see <code>dimsweep.engine.Npu</code>."
+        == "see <code>dimsweep.<wbr>engine.Npu</code>."
     )
 
 
-def test_names_in_tables_break_at_their_marks() -> None:
+def test_names_break_at_their_marks_and_figures_keep_their_units() -> None:
     hook = runpy.run_path(str(ROOT / "docs/hooks.py"))["on_page_content"]
-    assert (
-        hook("<td><code>engine/a_b.py::test_c</code> <code>cost.tiers</code></td> <code>a_b</code>")
-        == "<td><code>engine/<wbr>a_<wbr>b.py::<wbr>test_<wbr>c</code> "
-        "<code>cost.<wbr>tiers</code></td> <code>a_b</code>"
+    cell = '<td><code>cost.tiers 5 B</code> <a href="a_bc">2 %</a> o/rg:dir</td>'
+    text = "<p>o/rg 2 % <code>of/it.py</code></p><pre><code>a_bc</code></pre>"
+    assert hook(cell) == (
+        '<td><code>cost.<wbr>tiers 5 B</code> <a href="a_bc">2&nbsp;%</a> o/<wbr>rg:<wbr>dir</td>'
     )
+    assert hook(text) == text.replace("of/", "of/<wbr>")
 
 
 def test_the_pictures_in_git_are_small() -> None:
