@@ -205,11 +205,12 @@ class _Earlier(BaseModel):
     """A row that ``dimsweep verify clusters --json`` of an earlier version printed."""
 
     name: str
+    unit: str  # of a line's time, or of its memory
     ours: FiniteFloat
 
 
-def read_earlier(file: Path) -> dict[str, float]:
-    """Return the predictions of an earlier version by the row's name, in seconds or bytes.
+def read_earlier(file: Path) -> dict[tuple[str, str], float]:
+    """Return the predictions of an earlier version by a row's name and unit (s or B).
 
     Raises :class:`DimsweepError` for a file that is not what ``--json`` prints.
     """
@@ -223,19 +224,21 @@ def read_earlier(file: Path) -> dict[str, float]:
             code="bad-syntax",
         ) from error
     rows = validated(list[_Earlier], content, f"--against {file}")
-    return {row.name: row.ours for row in rows}
+    return {(row.name, row.unit): row.ours for row in rows}
 
 
-def print_moved(points: Sequence[Value], earlier: Mapping[str, float], console: Console) -> None:
+def print_moved(
+    points: Sequence[Value], earlier: Mapping[tuple[str, str], float], console: Console
+) -> None:
     """Print the rows whose prediction differs from the earlier one by more than 0.1 %."""
     lines = []
     for point in points:
-        before = earlier.get(point.name)
+        before = earlier.get((point.name, point.unit))
         if before is None or abs(point.ours / before - 1) <= _MOVED:
             continue
         errors = (f"{ours / point.published - 1:+.1%}" for ours in (before, point.ours))
         lines.append((point.name, *errors, f"{point.ours / before - 1:+.1%}"))
-    known = sum(point.name in earlier for point in points)
+    known = sum((point.name, point.unit) in earlier for point in points)
     print_line(
         f"\n{len(lines)} of {format_count(known, 'row')} moved since the earlier version; "
         f"{len(points) - known} are new, {len(earlier) - known} are missing",

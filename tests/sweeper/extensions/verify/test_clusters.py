@@ -499,7 +499,7 @@ def test_rows_that_moved_are_printed(tmp_path: Path, capsys: pytest.CaptureFixtu
     points = json.loads(capsys.readouterr().out)
     points[1]["ours"] /= 2
     before = tmp_path / "before.json"
-    before.write_text(json.dumps([*points[:2], {"name": "gone", "ours": 1.0}]))
+    before.write_text(json.dumps([*points[:2], {"name": "gone", "unit": "s", "ours": 1.0}]))
     main([*words, "--against", str(before)])
     said = capsys.readouterr().out
     assert "1 of 2 rows moved since the earlier version; 1 are new, 1 are missing" in said
@@ -510,8 +510,8 @@ def test_rows_that_moved_are_printed(tmp_path: Path, capsys: pytest.CaptureFixtu
     ("content", "place", "code"),
     [
         ("{", "before.json", "bad-syntax"),
-        ('[{"name": "x"}]', "[0].ours", "missing"),
-        ('[{"name": "x", "ours": "y"}]', "[0].ours", "wrong-type"),
+        ('[{"name": "x", "unit": "s"}]', "[0].ours", "missing"),
+        ('[{"name": "x", "unit": "s", "ours": "y"}]', "[0].ours", "wrong-type"),
     ],
 )
 def test_an_earlier_version_has_the_columns_of_json(
