@@ -184,7 +184,7 @@ class Cost(Part):
     def server(self) -> SoldPart | None:
         """The server or NPU with the lowest price per NPU among the parts.
 
-        None if no part has NPUs.
+        It is None if no part has NPUs.
         """
         servers = [part for part in self.parts.values() if part.kind is PartKind.NPU and part.price]
         return min(servers, key=_npu_share, default=None)
@@ -246,7 +246,7 @@ class Purchase:
     def watts(self) -> Prices | None:
         """Return the power of the network, as prices in W.
 
-        None if the power of a part is unknown.
+        It is None if the power of a part is unknown.
         """
         if not self._is_linear:
             return self._part_prices(watts=True)

@@ -338,7 +338,7 @@ class Network(
     def links_key(self) -> str:
         """Name of the key that replaces the dimensions' links by a graph.
 
-        "" if no such key is set.
+        It is "" if no such key is set.
         """
         names = (*GRAPHS, *_INTERCONNECTS)
         return next((name for name in names if getattr(self, name)), "")

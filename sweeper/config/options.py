@@ -156,7 +156,7 @@ def hydra_key_error(key: str, file: str = "") -> DimsweepError:
 def _find_hydra_key(keys: Mapping[Any, Any], package: str | None) -> str | None:
     """Return the first of Hydra's own keys that a file sets, or chooses an option for.
 
-    Else None.
+    It is None otherwise.
     """
     if package is not None and package.split(".")[0] == "hydra":
         return package

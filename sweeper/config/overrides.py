@@ -114,7 +114,7 @@ class ConfigOverride:
     def shape(self) -> str | None:
         """Values joined to one shape, if all of them are parts of a shape such as Ring(4).
 
-        Else None.
+        It is None otherwise.
         """
         values = self.text.partition("=")[2]
         shapes = values.replace("),", ")_")

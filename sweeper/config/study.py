@@ -480,7 +480,7 @@ class Portfolio(Part):
 
 
 class Executor(Part):
-    """Where trials are simulated: on this machine or on a Ray cluster."""
+    """The place where trials are simulated: this machine or a Ray cluster."""
 
     #: `local`: Ray actors, on this machine or at `address`; `inline`: this process.
     mode: str = "local"

@@ -1,1 +1,1 @@
-"""Findings of a study: numbers, sentences and tables.  :mod:`sweeper.draw` renders them."""
+"""The findings of a study as numbers, sentences and tables, which :mod:`sweeper.draw` renders."""

@@ -1,4 +1,7 @@
-"""The answers of a report: the design, how sure that is, its cost, the value of more money."""
+"""The answers at the top of a report.
+
+They are the best design, how certain it is, what it costs, and what more money would gain.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -30,7 +33,7 @@ _NO_MORE = " that costs no more"
 
 @dataclass(frozen=True)
 class Answer:
-    """A question, its answer in a few words, and details."""
+    """An entry of a report: a question, its answer in a few words, and details."""
 
     question: str
     short: str
@@ -38,7 +41,7 @@ class Answer:
 
 
 def answers(report: Report) -> list[Answer]:
-    """Return the answers about the decision that loses least over the scenarios."""
+    """Return the answers of a report, about the decision with the least regret."""
     decisions = report.decisions
     cells = decisions.chosen()
     # Of several scenarios the one of which the search says least.
@@ -60,7 +63,10 @@ def answers(report: Report) -> list[Answer]:
 
 
 def _uncertainty(cell: CellSummary) -> float:
-    """Return the relative gap of the named design to its limit; infinite if nothing is proven."""
+    """Return the relative gap of a cell's named design to its bound.
+
+    It is infinite if nothing is proven.
+    """
     if cell.n_designs is not None:
         return 0.0
     gap = cell.gap_at_cost(cell.named)
@@ -99,7 +105,10 @@ def _describe_baseline(cell: CellSummary) -> str:
 
 
 def _runner_up(decisions: Decisions, cell: CellSummary) -> str:
-    """Describe the next decision, or for a single decision the next values of the searched keys."""
+    """Describe the second-best decision.
+
+    If there is only one, the next values of the searched keys.
+    """
     found = decisions.runner_up(0)
     if found is not None:
         next_cell = decisions.cells[found[0], 0]
@@ -125,7 +134,7 @@ def _split(cell: CellSummary, row: pd.Series) -> str:
 
 
 def _shorten_list(texts: Sequence[str]) -> list[str]:
-    """Return the first texts, and a text with the number of the rest."""
+    """Return the first texts of a list, and a text with the number of the remaining ones."""
     more = len(texts) - _LISTED
     return [*texts[:_LISTED], *([sentences.MORE_IN_TABLE(n=more)] if more > 0 else [])]
 
@@ -139,7 +148,7 @@ def _build_shared(one: SharedDesign, cell: CellSummary, row: pd.Series) -> Answe
 
 
 def _build_for_all(asked: str, report: Report, decisions: Decisions) -> Answer:
-    """Return the decision that loses least over several scenarios, and its design in each."""
+    """Return the answer to ``asked``: the decision with the least regret, and its designs."""
     best, first = decisions.ranking[0], report.chosen[0][0]
     name = decisions.name(best) if len(decisions.decisions) > 1 else ""
     designs = [
@@ -168,7 +177,7 @@ def _build_for_all(asked: str, report: Report, decisions: Decisions) -> Answer:
 
 
 def _search(report: Report, cell: CellSummary) -> Answer:
-    """Describe the quality of the search, by the chosen ``cell`` with the least certainty."""
+    """Describe how good the search was, for the chosen cell with the largest gap to its bound."""
     if report.search_claim is not None:
         return Answer(_HOW_SURE, *report.search_claim)
     if not any(each.split_varies or each.parameters for each in report.found):
@@ -198,7 +207,7 @@ def _search(report: Report, cell: CellSummary) -> Answer:
 
 
 def _model(report: Report) -> Answer:
-    """Describe the model's error, by the chosen design with the least evidence."""
+    """Describe the model's error, for the chosen design with the widest error interval."""
     every = [(cell.evidence_of(row), row["time_s"]) for cell, row in report.chosen]
     found, time = min(every, key=lambda each: -each[0].width)
     sure = _compare_with_others(*report.chosen[0]) if len(report.chosen) == 1 else ()
@@ -210,9 +219,10 @@ def _model(report: Report) -> Answer:
 
 
 def _compare_with_others(cell: CellSummary, row: pd.Series) -> Iterator[str]:
-    """Yield how probable the differences to the runner-up and the reference are.
+    """Yield texts with the probability that a cell's row is truly faster than others.
 
-    Two designs share most of the model's error, so a difference is surer than either time.
+    They are the runner-up and the reference. Two designs share most of the model's error, so a
+    difference is more certain than either time.
     """
     others = [("the runner-up", cell.runner_up)]
     others += [(cell.reference.name, cell.reference.row)] if cell.reference else []
@@ -245,7 +255,7 @@ def _cost(report: Report) -> Answer:
 
 
 def _describe_remaining(cells: list[CellSummary], cost: float) -> str:
-    """Describe the part of the budget that the most expensive design leaves."""
+    """Describe how much of the budget remains after the most expensive design."""
     stored = [cell.study.config_of(cell.cell) for cell in cells]
     asked = {each.get("space", {}).get("bandwidth", {}).get("cost") for each in stored}
     text = asked.pop() if len(asked) == 1 else None

@@ -1,4 +1,4 @@
-"""A bill of materials as texts for the terminal and the page, and as rows for CSV."""
+"""A bill of materials, as texts for the terminal and the HTML page, and as rows for CSV."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,10 @@ COLUMNS = (
 
 
 def tabulate_bill(bill: Bill, title: str, sources: Sources | None = None) -> list[Table]:
-    """Return the bill as a table of parts, counts and prices; a second one has the sources."""
+    """Return the bill as a table of parts, counts and prices.
+
+    With ``sources``, also a table of these.
+    """
     said = [_said(item, sources or {}) for item in bill.items]
     known = list(dict.fromkeys(filter(None, said)))
     rows = []
@@ -43,7 +46,7 @@ def tabulate_bill(bill: Bill, title: str, sources: Sources | None = None) -> lis
 
 
 def bill_of_design(report: Report) -> tuple[list[Table], list[str]]:
-    """Return the bill of the first chosen design, as tables and sentences.
+    """Return the bill of the first chosen design of a report, as tables and sentences.
 
     Both are empty if the study has no prices.
     """
@@ -64,7 +67,7 @@ def bill_of_design(report: Report) -> tuple[list[Table], list[str]]:
 
 
 def remarks(bill: Bill) -> list[str]:
-    """Return a sentence each about missing prices, missing watts and assumed prices."""
+    """Return one sentence each on missing prices, missing watts and assumed prices."""
     found = [f"not in the sum: {text}" for text in bill.missing]
     found += [f"not in the watts: {text}" for text in bill.unpowered]
     assumed = math.fsum(i.cost for i in bill.items if i.price and i.price.level == "A")
@@ -83,17 +86,17 @@ def _numbers(item: Item) -> tuple[str, ...]:
 
 
 def _price(value: float) -> str:
-    """Format the price of one part; LIBRA's prices have 1e-5 USD more to break ties."""
+    """Format the price of one part; LIBRA's prices end in 1e-5 USD, which breaks ties."""
     return f"{value:,.7g}" if value >= 100 else f"{value:.5g}"
 
 
 def _sum(amount: float) -> str:
-    """Format whole dollars or watts; small amounts keep their digits."""
+    """Format an amount as whole dollars or watts; small amounts keep their digits."""
     return f"{amount:,.0f}" if amount == 0 or abs(amount) >= 100 else f"{amount:.4g}"
 
 
 def _said(item: Item, sources: Sources) -> str:
-    """Return the date and the level of a price, and its source."""
+    """Return the date of a price, how reliable its source is, and the source."""
     price = item.price
     if price is None or not price.source:
         return sources.get(item.part, "")
@@ -101,7 +104,7 @@ def _said(item: Item, sources: Sources) -> str:
 
 
 def _sums(bill: Bill) -> Iterator[tuple[str, ...]]:
-    """Yield the sum, and the data centre's power for it; neither if something is missing."""
+    """Yield a line with the totals, and a line with the data centre's power if that is known."""
     cost, power, n = bill.cost, bill.power, len(bill.missing)
     name = "sum" if cost is not None else f"no sum: {n} without a price"
     watts = "-" if power is None else _sum(power / bill.pue)
@@ -111,9 +114,9 @@ def _sums(bill: Bill) -> Iterator[tuple[str, ...]]:
 
 
 def rows(bill: Bill, sources: Sources | None = None) -> list[dict[str, Any]]:
-    """Return a row for each item, with :data:`COLUMNS`, in USD and W.
+    """Return a row for each item of a bill, with the columns :data:`COLUMNS`, in USD and W.
 
-    A missing part has a row with only ``missing``.
+    A part without a price has a row with only ``missing``.
     """
     found = [_row(item, sources or {}) for item in bill.items]
     return [*found, *({**dict.fromkeys(COLUMNS), "missing": text} for text in bill.missing)]

@@ -26,7 +26,7 @@ _DIGITS = 4
 
 @dataclass
 class _Cause:
-    """Messages of one form."""
+    """Error messages that differ in numbers only, with their count."""
 
     pieces: Sequence[str]  # texts between the numbers
     kinds: Sequence[units.Unit | None]  # of the numbers
@@ -53,13 +53,16 @@ def _value(found: tuple[float, str]) -> float:
 
 
 class _Causes:
-    """The causes of failures, added in any order."""
+    """The causes of failures; errors may be added in any order."""
 
     def __init__(self) -> None:
         self._found = dict[tuple[object, ...], _Cause]()
 
     def add(self, error: str, times: int, first: tuple[int, ...]) -> None:
-        """Count ``times`` failures with an error; ``first`` is the earliest (cell, trial)."""
+        """Count ``times`` failures with a message.
+
+        ``first`` is the earliest (cell, trial) with it.
+        """
         pieces, kinds, values = _split_numbers(error)
         form = (*pieces, *kinds)
         if form not in self._found:
@@ -73,7 +76,7 @@ class _Causes:
 
 
 def causes(errors: Iterable[str]) -> list[tuple[str, int]]:
-    """Return the causes of failures and their counts, the most frequent first, then the earliest.
+    """Return the causes of failures with their counts, the most frequent first, then the earliest.
 
     A number that differs between the messages of a cause becomes its range.
     """
@@ -84,9 +87,9 @@ def causes(errors: Iterable[str]) -> list[tuple[str, int]]:
 
 
 def frequent_errors(failed: Iterable[pd.DataFrame]) -> list[tuple[str, int]]:
-    """Return the causes of failed rows and their counts, the most frequent first.
+    """Return the causes of failed trials with their counts, the most frequent first.
 
-    Among equal counts the earliest comes first. ``failed`` are pieces of rows with ``cell``,
+    Of equal counts the earliest comes first. ``failed`` yields tables of rows with ``cell``,
     ``trial`` and ``error``. A number that differs between the messages of a cause becomes its
     range.
     """
@@ -106,7 +109,7 @@ def frequent_errors(failed: Iterable[pd.DataFrame]) -> list[tuple[str, int]]:
 def _split_numbers(
     error: str,
 ) -> tuple[list[str], list[units.Unit | None], list[tuple[float, str]]]:
-    """Split a message into the texts between numbers, the kinds of the numbers, and the numbers."""
+    """Split a message into the texts between numbers, the units of the numbers, and the numbers."""
     pieces, kinds, values, end = list[str](), list[units.Unit | None](), [], 0
     for match in _NUMBER.finditer(error):
         number, name = match.groups()

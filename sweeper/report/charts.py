@@ -1,6 +1,6 @@
-"""Charts with one row for each compared thing, as data.
+"""Charts as data, with one row of bars or marks for each compared item.
 
-The page draws them with Bokeh (:mod:`sweeper.charts.frame`), a picture with Matplotlib
+The HTML page draws them with Bokeh (:mod:`sweeper.charts.frame`), a picture with Matplotlib
 (:mod:`sweeper.draw.canvas`); neither library is imported here.
 """
 
@@ -21,7 +21,7 @@ _UNEVEN = 5.0  # factor between the best values of scenarios that share no axis
 
 
 def minimum_losses(cells: Sequence[CellSummary]) -> dict[int, float]:
-    """Return the minimum loss in the scenario of each cell, by cell number; 1 instead of 0."""
+    """Return, by cell number, the least loss of any cell in the cell's scenario; 1 instead of 0."""
     scenes = {c.cell.cell: tuple(c.study.scenario(c.cell.coordinates).items()) for c in cells}
     least = dict[object, float]()
     for cell in cells:
@@ -31,13 +31,13 @@ def minimum_losses(cells: Sequence[CellSummary]) -> dict[int, float]:
 
 
 def needs_separate_scales(cells: Sequence[CellSummary]) -> bool:
-    """Return whether the best values of scenarios differ too much for one axis."""
+    """Return whether the best values of the scenarios differ too much for one chart axis."""
     least = minimum_losses(cells).values()
     return max(least) > _UNEVEN * min(least)
 
 
 class Bars(NamedTuple):
-    """A bar for each row, with a text at its end; NaN draws no bar.
+    """A bar in each row of a chart, with a text at its end; NaN draws no bar.
 
     Bars with a sequence of colours have no entry in the legend.
     """
@@ -49,7 +49,7 @@ class Bars(NamedTuple):
 
 
 class Marks(NamedTuple):
-    """A mark for each row, across the row if ``is_limit``; NaN draws no mark.
+    """A mark in each row of a chart, across the row if ``is_limit``; NaN draws no mark.
 
     Marks with ``texts`` are points that show their text in a tooltip.
     """
@@ -62,9 +62,9 @@ class Marks(NamedTuple):
 
 
 class RegretMatrix(NamedTuple):
-    """Relative losses: a row for each of ``down``, a column for each of ``across``.
+    """A chart of relative losses: a row for each of ``down``, a column for each of ``across``.
 
-    NaN if nothing ran. ``titles`` are the titles of the columns and of the rows.
+    It is NaN if nothing ran. ``titles`` are the titles of the columns and of the rows.
     """
 
     titles: tuple[str, str]
@@ -75,7 +75,7 @@ class RegretMatrix(NamedTuple):
 
 @dataclass(frozen=True)
 class RowChart:
-    """Rows of bars and marks."""
+    """A chart of rows with bars and marks."""
 
     names: Sequence[str]
     axis: str
@@ -89,17 +89,17 @@ class RowChart:
 
     @property
     def furthest(self) -> Floats:
-        """Largest mark of each row (R,); 0 without a mark."""
+        """Value of the furthest mark of each row (R,); 0 in a row without marks."""
         known = [marks.values for marks in self.marks]
         return np.fmax.reduce([np.zeros(len(self.names)), *known])
 
     def shift(self, i: int) -> float:
-        """Return the distance of the ``i``-th bars below the middle of a row."""
+        """Return how far below the middle of a row the ``i``-th series of bars is drawn."""
         return 0.4 * (i - (len(self.bars) - 1) / 2)
 
 
 def chart_best_split(cell: CellSummary) -> RowChart:
-    """Return the bandwidths of the best split and of the equal split."""
+    """Return a chart of the bandwidth per dimension, of the best split and of the equal split."""
     best = cell.split(cell.best)
     texts = [f"{words.gbps(b)} ({words.percent(b / best.sum())})" for b in best]
     colours = [dimension_colour(d) for d in range(len(best))]
@@ -118,10 +118,11 @@ def chart_values(
     text: Callable[[CellSummary], str],
     label: str,
 ) -> RowChart:
-    """Return a chart of the value of a ``row`` of each cell, with its reference and its bound.
+    """Return a chart of one value per cell, with the cell's reference and its proven bound.
 
-    None is an empty row. ``axis`` is the factor of the values and the label. If the values of
-    scenarios are very different, values are relative to the best of each scenario.
+    ``row`` returns the row of results whose value is shown. A cell that is None leaves an empty
+    row. ``axis`` is the factor of the values and the label. If the values of scenarios are very
+    different, they are relative to the best of each scenario.
     """
     factor, title = axis
     found = [cell for cell in cells if cell is not None]

@@ -1,6 +1,6 @@
-"""The competing decisions of a study in each of its scenarios, and their regrets.
+"""The competing decisions (designs) of a study in each of its scenarios, and their regrets.
 
-A loss is only compared with losses of the same scenario: times of different models are not
+A loss is only compared with losses in the same scenario: times of different models are not
 comparable.
 """
 
@@ -31,7 +31,7 @@ LEVEL = 5e-4  # losses that differ by less are equal
 
 @dataclass(frozen=True)
 class Decisions:
-    """The decisions (D) of a study in its scenarios (S), each as the values of its axes."""
+    """The D decisions of a study in its S scenarios, each given by the values of its axes."""
 
     objective: Objective
     decisions: tuple[Mapping[str, str], ...]
@@ -53,7 +53,7 @@ class Decisions:
         found: Sequence[CellSummary],
         weights: Mapping[str, float],
     ) -> Self:
-        """Return the decisions and scenarios of the cells with complete trials.
+        """Build the decisions and scenarios from the cells with complete trials, ``found``.
 
         ``weights`` are the weights of a portfolio's workloads, by axis value.
         """
@@ -91,45 +91,46 @@ class Decisions:
         )
 
     def name(self, decision: int) -> str:
-        """Name a decision in a sentence."""
+        """Return a decision's name for use in a sentence."""
         return naming.coordinates_of(self.decisions[decision])
 
     def name_change(self, decision: int, other: int, *, as_apposition: bool = False) -> str:
-        """Name a decision in a sentence that has named the decision ``other``."""
+        """Return a decision's name for a sentence that has already named the decision ``other``."""
         names = self.decisions[decision], self.decisions[other]
         return naming.name_change(*names, as_apposition=as_apposition)
 
     def scene(self, scenario: int) -> str:
-        """Name a scenario in a sentence."""
+        """Return a scenario's name for use in a sentence."""
         return naming.coordinates_of(self.scenarios[scenario])
 
     @property
     def first_scenario(self) -> str:
-        """Text that limits a statement to the first scenario of the answer."""
+        """Suffix that limits a statement to the first scenario of the answer, as text."""
         return FIRST_OF(scenario=self.scene(self.places[0]), scenarios=self.count)
 
     @property
     def count(self) -> str:
-        """Number of scenarios, with their kind: "4 workloads"."""
+        """Number and kind of the scenarios, as text: "4 workloads"."""
         # A key of the workload, such as its batch, does not make another workload.
         varied = {a.split(".")[0] if a.split(".")[0] in SPENT else a for a in self.scenarios[0]}
         noun = _NOUNS.get(varied.pop(), "scenarios") if len(varied) == 1 else "scenarios"
         return f"{len(self.scenarios)} {noun}"
 
     def best_cell(self, scenario: int) -> CellSummary:
-        """Return the cell of a scenario's best decision."""
+        """Return the cell of the best decision in a scenario."""
         return self.cells[self.order(scenario)[0], scenario]
 
     def order(self, scenario: int) -> list[int]:
-        """Return the decisions that are complete in a scenario, the best first."""
+        """Return the decisions with complete trials in a scenario, the best first."""
         losses = self.losses[:, scenario]
         ranked = np.argsort(losses, kind="stable")
         return ranked[~np.isnan(losses[ranked])].tolist()
 
     def runner_up(self, scenario: int) -> tuple[int, float] | None:
-        """Return the runner-up of a scenario and its regret; None without one.
+        """Return the second-best decision in a scenario and its regret; None without one.
 
-        Both designs share most of the model's error, so the regret is surer than the times.
+        The two designs share most of the model's error, so the regret is more certain than the
+        times.
         """
         order = self.order(scenario)
         if len(order) < 2:
@@ -138,7 +139,7 @@ class Decisions:
 
     @cached_property
     def regrets(self) -> Floats:
-        """Relative loss of each decision against the best of each scenario (D, S)."""
+        """Relative loss of each decision against the best one in each scenario (D, S)."""
         least = np.nanmin(self.losses, axis=0)
         return np.asarray(self.losses / np.where(least == 0, np.nan, least) - 1)
 
@@ -149,7 +150,7 @@ class Decisions:
 
     @cached_property
     def worst_regrets(self) -> Floats:
-        """Largest regret of each decision (D,); infinite if it does not run in every scenario."""
+        """Largest regret of each decision over the scenarios (D,); infinite if it fails in one."""
         return self._counted.max(axis=1)
 
     @cached_property
@@ -159,7 +160,10 @@ class Decisions:
 
     @cached_property
     def ranking(self) -> list[int]:
-        """The decisions by worst, then mean regret; with weights by mean, then worst."""
+        """Decisions in order of their worst regret, then mean regret.
+
+        With weights, mean before worst.
+        """
         runs = np.isfinite(self._counted).sum(axis=1)
         then, first = (
             (self.worst_regrets, self.mean_regrets)
@@ -174,17 +178,17 @@ class Decisions:
         return self.scene(int(regrets.argmax()))
 
     def chosen(self) -> list[CellSummary]:
-        """Return the cells of the decision that loses least over all scenarios."""
+        """Return the cells, one per scenario, of the decision with the least regret overall."""
         return [self.cells[self.ranking[0], s] for s in self.places]
 
     @property
     def places(self) -> list[int]:
-        """Indices of the scenarios in which the decision that loses least is complete."""
+        """Indices of the scenarios in which the chosen decision has complete trials."""
         return [s for s in range(len(self.scenarios)) if (self.ranking[0], s) in self.cells]
 
 
 def _weight(scenario: Mapping[str, str], weights: Mapping[str, Mapping[str, float]]) -> float:
-    """Return the product of the weights of a scenario's values."""
+    """Return the weight of a scenario: the product of the weights of its values."""
     return math.prod(own.get(scenario.get(axis, ""), 1.0) for axis, own in weights.items())
 
 
@@ -200,7 +204,7 @@ class Question(StrEnum):
 
 
 def question(decisions: Decisions) -> Question:
-    """Classify the question by its objectives, decisions and scenarios."""
+    """Classify a study's question by its numbers of objectives, decisions and scenarios."""
     cells = list(decisions.cells.values())
     if len(cells[0].objectives) > 1:
         return Question.FRONT
@@ -216,7 +220,7 @@ def question(decisions: Decisions) -> Question:
 
 
 def _decided(decisions: Decisions, cell: CellSummary) -> list[str]:
-    """Return the keys whose values the study chooses; none for a split."""
+    """Return the keys whose values the study chooses; [] if it only splits bandwidth."""
     axes = list(decisions.decisions[0]) if len(decisions.decisions) > 1 else []
     return [*axes, *cell.parameters]
 
@@ -226,7 +230,7 @@ BASELINE = "the baseline"
 
 @dataclass(frozen=True)
 class Factors:
-    """Ratios of a ``subject`` to a ``reference``, over pairs of cells that are equal otherwise."""
+    """Speed ratios of a ``subject`` to a ``reference``, over pairs of otherwise equal cells."""
 
     subject: str
     reference: str
@@ -235,7 +239,7 @@ class Factors:
 
     @property
     def claim(self) -> str:
-        """The range of the factors, in a sentence without a full stop."""
+        """Sentence with the range of the factors, without a full stop."""
         n, scenes = len(self.values), len(set(self.scenarios))
         over = f" over {n} scenarios" if n == scenes else f" over {n} pairs"
         if 1 < scenes < n:
@@ -249,7 +253,7 @@ class Factors:
 
     @property
     def ranges(self) -> list[tuple[str, float, float, int]]:
-        """For each scenario the minimum and maximum factor, and the number of pairs."""
+        """Minimum and maximum factor and number of pairs, for each scenario by name."""
         pairs = sorted(zip(self.scenarios, self.values, strict=True), key=lambda pair: pair[0])
         own = {s: [v for _, v in each] for s, each in groupby(pairs, key=lambda pair: pair[0])}
         first = dict.fromkeys(self.scenarios)
@@ -257,9 +261,9 @@ class Factors:
 
 
 def factors(decisions: Decisions) -> list[Factors]:
-    """Return the factors of a study: of each decision against the baseline.
+    """Return the factors of each decision against the baseline.
 
-    Without a baseline: of the second value of each two-valued decision against the first.
+    Without a baseline: of each two-valued decision's second value against its first.
     """
     if any(c.reference and c.reference.is_common for c in decisions.cells.values()):
         return _compare_with_baseline(decisions)
@@ -287,7 +291,10 @@ def _compare_with_baseline(decisions: Decisions) -> list[Factors]:
 
 
 def _compare_values(decisions: Decisions, axis: str) -> Factors | None:
-    """Compare an axis' second value with its first; None unless it has two values and a pair."""
+    """Compare the second value of an axis with its first.
+
+    It is None unless it has two values and a pair.
+    """
     values = list(dict.fromkeys(each[axis] for each in decisions.decisions))
     if len(values) != 2:
         return None
@@ -310,7 +317,7 @@ def _compare_values(decisions: Decisions, axis: str) -> Factors | None:
 
 
 def _factor(cell: CellSummary, other: CellSummary) -> float:
-    """Return the loss of ``other``'s named row divided by the loss of ``cell``'s."""
+    """Return the ratio of ``other``'s loss to ``cell``'s, both of their named rows."""
     own, its = (c.objective.loss(c.objective.value(c.named)) for c in (cell, other))
     return float(its / own) if own else float("nan")
 
@@ -320,10 +327,11 @@ _WORKLOAD = "workload"
 
 
 def scenes(studies: Sequence[StudyRecord]) -> list[dict[int, str]]:
-    """Return for each study the scenario of each of its cells, by number.
+    """Return, for each study, the scenario of each of its cells, by cell number.
 
-    Cells with equal names have the same assumptions: the model with its batch, every axis that is a
-    scenario in any of the studies, and, if iterations are compared, the work of an iteration.
+    A scenario is given by a cell's assumptions: the model with its batch, every axis that is a
+    scenario in any of the studies, and, if iterations are compared, the work of an iteration. Cells
+    with equal assumptions have equal names.
     """
     axes = list(dict.fromkeys(axis for study in studies for axis in study.scenarios))
     decided = {
@@ -349,7 +357,7 @@ def _find_unequal_work(
     cells: Mapping[tuple[int, int], CellRecord],
     assumed: Mapping[tuple[int, int], dict[str, str]],
 ) -> list[tuple[int, int]]:
-    """Return the cells with equal assumptions whose iterations do unequal work.
+    """Return pairs (study, cell) with equal assumptions whose iterations do unequal work.
 
     Empty unless the first objective compares iterations; older records do not state the work.
     """
@@ -367,7 +375,7 @@ def _find_unequal_work(
 def _assumed(
     study: StudyRecord, cell: CellRecord, axes: Sequence[str], decided: set[str]
 ) -> dict[str, str]:
-    """Return the assumptions that a cell's designs must meet, by key."""
+    """Return the assumptions under which a cell's designs compete, by key."""
     config = study.config_of(cell)
     own = {
         name: str(value)
@@ -384,7 +392,7 @@ def _assumed(
 def _label_cells(
     name: str, assumed: Mapping[tuple[int, int], dict[str, str]]
 ) -> dict[tuple[int, int], str]:
-    """Label the cells of one workload by its name and the assumptions that differ."""
+    """Return a label for each cell of one workload: its name, and the assumptions that differ."""
     keys = dict.fromkeys(key for own in assumed.values() for key in own)
     differ = [key for key in keys if len({own.get(key) for own in assumed.values()}) > 1]
     shorts = dict(zip(differ, short_keys(differ), strict=True))

@@ -1,4 +1,4 @@
-"""A cell of a study in words: the object of its search, and the findings."""
+"""Texts about one cell of a study: the kind of thing searched for, and the findings."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -31,7 +31,7 @@ _OF_PRICES = {COST.name, COST_PER_TOKEN.name, PERF_PER_COST.name}
 
 
 def noun(summary: CellSummary) -> str:
-    """Name the object of the search: a plan if only plan keys vary, a split, or a design."""
+    """Return the noun for a cell's designs: plan if only plan keys vary, split, or design."""
     if summary.parameters:
         is_one = all(map(is_plan_key, summary.parameters)) and not summary.split_varies
         return "plan" if is_one else "design"
@@ -39,14 +39,15 @@ def noun(summary: CellSummary) -> str:
 
 
 def best_name(summary: CellSummary) -> str:
-    """Name the best trial; with two objectives it is best in neither and is called "advised"."""
+    """Return the name of the best trial: "best", or "advised" if there are two objectives."""
     return f"{'advised' if len(summary.objectives) > 1 else 'best'} {noun(summary)}"
 
 
 def superlative(summary: CellSummary) -> str:
-    """Return the best trial's superlative, such as "fastest"; with two objectives "to within 1%".
+    """Return the superlative for the best trial, such as "fastest".
 
-    It says "without NPUs" for an objective of prices if no price includes NPUs.
+    With two objectives "to within 1%". It includes "without NPUs" for an objective of prices if no
+    price includes NPUs.
     """
     alone = summary.objective.name in _OF_PRICES and not summary.npu_price
     within = " to within 1%" if len(summary.objectives) > 1 else ""
@@ -54,14 +55,14 @@ def superlative(summary: CellSummary) -> str:
 
 
 def values_of(summary: CellSummary, row: pd.Series) -> str:
-    """Format the values of a row in each objective."""
+    """Format the value of each objective in a row."""
     return " at ".join(
         objective.format_value(objective.value(row)) for objective in summary.objectives
     )
 
 
 def short_split(summary: CellSummary, row: pd.Series) -> str:
-    """Format the split of ``row`` in GB/s briefly; a graph has a dash."""
+    """Format the bandwidths of a row briefly, in GB/s; a dash for a network graph."""
     if summary.of_graph:
         return "-"
     return " ".join(f"{b:.0f}" if b >= 100 else f"{b:.3g}" for b in summary.split(row))
@@ -74,20 +75,23 @@ def dim_name(summary: CellSummary, d: int) -> str:
 
 
 def cost_head(summaries: Iterable[CellSummary]) -> str:
-    """Return the head of a column of costs, which says whether NPUs are included."""
+    """Return the header of a column of costs, which says whether NPUs are included."""
     with_npus = any(summary.npu_price for summary in summaries)
     return "cluster\ncost,\nM USD" if with_npus else "cost,\nM USD"
 
 
 def model_merits(summaries: Iterable[CellSummary]) -> list[Objective]:
-    """Return the figures of a model that any best trial has, as columns of a table."""
+    """Return the figures of merit of a model, such as tokens/s, that any best trial has."""
     rows = [summary.best for summary in summaries if summary.found]
     found = {each.name for row in rows for each in known_merits(row)}
     return [each for each in (TOKENS, THROUGHPUT, MFU) if each.name in found]
 
 
 def behind_best(share: float, summary: CellSummary, row: pd.Series) -> str:
-    """Describe the loss of a ``row`` against the best; with two objectives also its values."""
+    """Describe by which ``share`` a row is worse than the best.
+
+    With two objectives also its values.
+    """
     if len(summary.objectives) == 1:
         return format_behind(share)
     first = summary.objective.name.replace("_", " ")
@@ -96,7 +100,7 @@ def behind_best(share: float, summary: CellSummary, row: pd.Series) -> str:
 
 
 def comparison(summary: CellSummary) -> str:
-    """Compare the best trial with the reference."""
+    """Return a sentence that compares the best trial of a cell with the reference."""
     gain, reference = summary.gain(summary.objective), summary.reference
     if gain is None or reference is None:
         claim = summary.objective.claim(summary.objective.value(summary.best))
@@ -114,10 +118,10 @@ def comparison(summary: CellSummary) -> str:
 
 
 def finding(summary: CellSummary) -> str:
-    """Describe what the search of one cell found.
+    """Return a sentence on the result of a cell's search.
 
-    With two objectives that is the front; with one, the comparison with the reference and both
-    values.
+    With two objectives it describes the frontier; with one, the comparison with the reference and
+    both values.
     """
     if len(summary.objectives) > 1:
         return trade_off(summary)
@@ -131,7 +135,7 @@ def finding(summary: CellSummary) -> str:
 
 
 def trade_off(summary: CellSummary) -> str:
-    """Describe the ends of the Pareto front, and the advised trial if it is neither end."""
+    """Return a sentence on the ends of the Pareto front, and on the advised trial between them."""
     first, last = (values_of(summary, summary.front.iloc[i]) for i in (0, -1))
     if len(summary.front) == 1:
         return sentences.ONE_TRADE_OFF(values=first)
@@ -141,14 +145,14 @@ def trade_off(summary: CellSummary) -> str:
 
 
 def convergence(summary: CellSummary) -> str:
-    """Return the comparison, and when the search came close to its best."""
+    """Return the comparison, and at which trial the search came within 1% of its best."""
     first = summary.trials.near_first() + 1
     soon = sentences.NEAR_SOON(n=first) if first > 1 else ""
     return sentences.join(comparison(summary), soon)
 
 
 def largest_share(summary: CellSummary) -> str:
-    """Say where the best trial puts most of the bandwidth."""
+    """Return the dimension to which the best trial gives most of the bandwidth, as text."""
     if not summary.split_varies:
         return sentences.SAME_SPLIT()
     split = summary.split(summary.best)
@@ -157,7 +161,7 @@ def largest_share(summary: CellSummary) -> str:
 
 
 def tolerance(summary: CellSummary) -> str:
-    """Say how far the two most varied shares may stray from the best split."""
+    """Return how far the two most varied bandwidth shares may differ from the best split's."""
     low, high = summary.trials.shares_near()
     ranges = []
     for d in summary.trials.widest_dims:
@@ -168,7 +172,7 @@ def tolerance(summary: CellSummary) -> str:
 
 
 def effort(study: StudyRecord, summaries: Sequence[CellSummary], by: str = "") -> str:
-    """Return the number of simulations ``by`` a search, and what was planned if it is unfinished.
+    """Return the number of simulations ``by`` a search, and the planned number if it is unfinished.
 
     ``by`` defaults to the samplers of the cells, which may stop early.
     """
@@ -201,7 +205,7 @@ def _count_trials(study: StudyRecord, summaries: Sequence[CellSummary]) -> str:
 
 
 def _stopped_early(summaries: Sequence[CellSummary]) -> str:
-    """Return how many searches stopped because they were near enough to their bound."""
+    """Return the number of searches that stopped because they were close enough to their bound."""
     stopped = [s.cell.stops_at_gap or 0.0 for s in summaries if s.stopped]
     if not stopped:
         return ""

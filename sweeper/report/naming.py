@@ -1,4 +1,4 @@
-"""Names of cells, designs and values of axes, for the terminal, pictures and the page."""
+"""Names of cells, designs and values of axes, for the terminal, pictures and the HTML page."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -25,17 +25,17 @@ _FEW = 2  # axes, all of whose values are named
 
 
 def label(summary: "CellSummary") -> str:
-    """Return a cell's name within its study: its coordinates, or else its workload."""
+    """Return a cell's name within its study: the values of its axes, or else its workload."""
     return cell_label(summary.cell)
 
 
 def cell_label(cell: "CellRecord") -> str:
-    """Name a cell of a study, whether or not it has results."""
+    """Return the name of a cell of a study, which need not have results."""
     return coordinates_of(cell.coordinates) if cell.coordinates else cell.workload
 
 
 def labels(cells: "Sequence[CellSummary]") -> list[str]:
-    """Name cells by the coordinates that differ among them."""
+    """Return names for cells, from the axis values that differ among them."""
     coordinates = [cell.cell.coordinates for cell in cells]
     first = coordinates[0] if coordinates else {}
     equal = {key for key in first if len({each.get(key) for each in coordinates}) == 1}
@@ -46,7 +46,7 @@ def labels(cells: "Sequence[CellSummary]") -> list[str]:
 
 
 def coordinates_of(coordinates: Mapping[str, str]) -> str:
-    """Format values of axes, each after its short key unless it needs none."""
+    """Format the values of axes, each after its key's last name unless that is needless."""
     short = short_keys(list(coordinates))
     return ", ".join(map(_format_coordinate, coordinates, short, coordinates.values()))
 
@@ -84,7 +84,7 @@ def _format_degraded(found: re.Match[str]) -> str:
 def name_change(
     coordinates: Mapping[str, str], named: Mapping[str, str], *, as_apposition: bool = False
 ) -> str:
-    """Name a design in a sentence that has named another one, by its differences.
+    """Return a design's name, by its differences from a design that a sentence has just named.
 
     As an apposition ("the runner-up, with 450/50 GB/s instead, is ...") it has no noun.
     """
@@ -95,10 +95,10 @@ def name_change(
 
 
 def name_differences(coordinates: Mapping[str, str], named: Mapping[str, str]) -> str:
-    """Return the coordinates that differ from ``named``, the shortest first.
+    """Return the axis values that differ from ``named``, the shortest first.
 
-    Empty if there are few coordinates, or if all or none differ. A label that is cut keeps the
-    shortest values.
+    Empty if there are few values, or if all or none differ. A label that is cut keeps the shortest
+    values.
     """
     found = {key: value for key, value in coordinates.items() if named.get(key) != value}
     if len(coordinates) <= _FEW or not 0 < len(found) < len(coordinates):
@@ -107,7 +107,7 @@ def name_differences(coordinates: Mapping[str, str], named: Mapping[str, str]) -
 
 
 def searched(summary: "CellSummary", row: "pd.Series") -> str:
-    """Describe the values of the searched keys in a row."""
+    """Format the values of the searched keys in a row."""
     return coordinates_of({key: str(row[key]) for key in summary.parameters})
 
 
@@ -122,12 +122,12 @@ def short_keys(keys: Sequence[str]) -> list[str]:
 
 
 def narrow(name: str) -> str:
-    """Fold a name for the head of a narrow column."""
+    """Break a name into short lines, for the header of a narrow column."""
     return name.replace("_", "\n")
 
 
 def fold_distinctly(names: Sequence[str]) -> list[str]:
-    """Fold names as :func:`folded` does, with enough lines to keep different names different."""
+    """Break names into lines as :func:`folded` does, with enough lines to keep them different."""
     for most in range(_LINES if len(names) > _FEW_NAMES else _LINES_AT_MOST - 1, _LINES_AT_MOST):
         texts = [folded(name, most=most) for name in names]
         if len(set(texts)) == len(set(names)):
@@ -136,7 +136,7 @@ def fold_distinctly(names: Sequence[str]) -> list[str]:
 
 
 def folded(name: str, letters: int = _LETTERS, most: int = _LINES) -> str:
-    """Fold a name into at most ``most`` lines of about ``letters`` letters; cut the rest.
+    """Break a name into up to ``most`` lines of about ``letters`` letters; cut the rest.
 
     Lines end after a comma if possible, else between words (a number and its unit are one word), or
     after a dot, comma, colon or underscore.

@@ -1,4 +1,4 @@
-"""Comparison of the best designs' ranking by phases with that by messages, flows or packets."""
+"""Compare the ranking of the best designs at fidelity ``phase`` with a higher fidelity."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ _DIGITS = 6  # the best designs often differ little
 
 @dataclass(frozen=True)
 class Comparison:
-    """The designs of a cell by phases and at a higher ``fidelity``."""
+    """The best designs of a cell, simulated at fidelity ``phase`` and at a higher ``fidelity``."""
 
     fidelity: str
     objective: Objective
@@ -58,24 +58,24 @@ class Comparison:
 
     @property
     def method(self) -> str:
-        """The recheck's method: "message by message"."""
+        """The method of the recheck, as text: "message by message"."""
         return f"{self.fidelity} by {self.fidelity}"
 
     @property
     def best_design(self) -> Recheck:
-        """The best design by messages; of ties the best by phases."""
+        """The best design at the higher fidelity; of equal ones the best at fidelity ``phase``."""
         return min(self.complete, key=self.rank)
 
     def rank(self, recheck: Recheck) -> int:
-        """Return the rank by messages, from 1; equal designs share a rank."""
+        """Return a design's rank at the higher fidelity, from 1; equal designs share a rank."""
         values = [self.measure.value(other.messages) for other in self.complete]
         return self._rank(self.measure.value(recheck.messages), values)
 
     @property
     def tau(self) -> float:
-        """Kendall's tau-b of the two orders (Biometrika, 1945).
+        """Kendall's tau-b of the orders at both fidelities (Biometrika, 1945).
 
-        It is the number of pairs that agree less the number that differ, divided by the geometric
+        It is the number of pairs that agree minus the number that differ, divided by the geometric
         mean of the numbers of pairs without a tie in each order.
         """
         from scipy.stats import kendalltau
@@ -91,7 +91,7 @@ class Comparison:
         return 1 + sum(_order(other, value) == -self.measure.sign for other in values)
 
     def ratio(self, recheck: Recheck) -> float:
-        """Return the measure by messages over that by phases."""
+        """Return a design's value at the higher fidelity divided by that at ``phase``."""
         by_phases = self.measure.value(recheck.phases)
         return self.measure.value(recheck.messages) / by_phases if by_phases else math.nan
 
@@ -108,7 +108,7 @@ class Comparison:
 
 
 def agreement(comparison: Comparison) -> str:
-    """Describe in a sentence whether the ranking holds."""
+    """Return a sentence on whether the ranking is the same at both fidelities."""
     failed = ""
     if comparison.failed:
         first, *others = comparison.failed
@@ -124,7 +124,10 @@ def agreement(comparison: Comparison) -> str:
 
 
 def pairs(comparison: Comparison) -> str:
-    """Format the number of pairs of designs whose order agrees; ties are not counted."""
+    """Format the number of pairs of designs with the same order at both fidelities.
+
+    Ties are left out.
+    """
     decided = comparison.agree + comparison.differ
     return f"{comparison.agree} of {decided} pairs" if decided else "-"
 
@@ -153,14 +156,14 @@ def _verdict(comparison: Comparison) -> str:
 
 
 def _order(one: float, other: float) -> int:
-    """Compare two values: -1, 0 or 1 if ``one`` is less than, equal to or more than ``other``."""
+    """Return -1, 0 or 1 if ``one`` is less than, equal to or more than ``other``."""
     if abs(one - other) <= _TIE * max(abs(one), abs(other)):
         return 0
     return 1 if one > other else -1
 
 
 def tabulate_cell(summary: CellSummary) -> list[Table]:
-    """Return the rechecked designs in each fidelity, and the failed ones."""
+    """Return tables of the rechecked designs at each fidelity, and of the failed ones."""
     again = summary.rechecked
     names = summary.fidelities if again else []
     return [table for name in names for table in _tabulate_fidelity(summary, name)]
@@ -196,7 +199,7 @@ def _tabulate_fidelity(summary: CellSummary, fidelity: str) -> list[Table]:
 
 
 def tabulate_cells(report: Report) -> list[Table]:
-    """Return a row for each cell: its best design by phases and at the last fidelity.
+    """Return a row for each cell: its best design at fidelity ``phase`` and at the last fidelity.
 
     There is no table if no cell was rechecked.
     """

@@ -1,4 +1,4 @@
-"""Remarks on a study: axes without effect, tight memories, bandwidths that no part offers."""
+"""Remarks on a study: axes without effect, memory that is nearly full, unavailable bandwidths."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -24,8 +24,8 @@ _FIRST = 100_000  # rows, which show of most axes that they make a difference
 def idle_axes(rows: pd.DataFrame | Rows, study: StudyRecord) -> list[str]:
     """Return the axes of the grid and the searched keys whose values never changed a result.
 
-    Only rows that differ in nothing but the axis are compared. An axis without two such rows is not
-    idle.
+    Only rows that differ in the axis and nothing else are compared. An axis without such rows is
+    not returned.
     """
     axes, rows = list(dict.fromkeys([*study.grid, *study.parameters])), Rows.wrap(rows)
     if not axes:
@@ -51,7 +51,7 @@ def idle_axes(rows: pd.DataFrame | Rows, study: StudyRecord) -> list[str]:
 
 
 def _compared(rows: Rows, design: Sequence[str]) -> Iterator[pd.DataFrame]:
-    """Yield the design and the results of the comparable rows, in pieces."""
+    """Yield tables with the design and the results of the comparable rows."""
     results = rows.existing_columns(_RESULTS)
     for own in rows.pieces([*design, *results, "state", "origin"]):
         complete = (own["state"] == COMPLETE) & ~own["origin"].isin(_CHANGED)
@@ -59,7 +59,7 @@ def _compared(rows: Rows, design: Sequence[str]) -> Iterator[pd.DataFrame]:
 
 
 def _find_comparable(rows: Rows, axis: str, design: Sequence[str]) -> pd.DataFrame:
-    """Return the rows that differ from another one only in the axis and the result."""
+    """Return the rows for which another row differs only in the axis and in the result."""
     others = [name for name in design if name != axis]
     hashes = [_hashes(own, others) for own in _compared(rows, design)]
     every = np.sort(np.concatenate(hashes))
@@ -75,7 +75,10 @@ def _hashes(rows: pd.DataFrame, names: Sequence[str]) -> np.ndarray:
 
 
 def _is_idle(rows: pd.DataFrame, axis: str, design: Sequence[str]) -> bool | None:
-    """Return whether rows that differ only in the axis have equal results; None without two."""
+    """Return whether rows that differ only in the axis have equal results.
+
+    It is None without such rows.
+    """
     others = [name for name in design if name != axis]
     grouped = rows.groupby(others, dropna=False) if others else rows.groupby(lambda _: 0)
     compared = grouped[axis].nunique() > 1
@@ -91,9 +94,9 @@ _SAME = 0.01  # of a bandwidth, by which it may differ from a part's
 
 
 def unsold(summaries: Collection[CellSummary]) -> list[str]:
-    """Return a remark for each bandwidth of a searched best split that no part offers.
+    """Return a remark for each bandwidth of a best split for which no part is sold.
 
-    Only cells whose topology names the kinds of its links are checked.
+    Only searched splits are checked, in cells whose topology names the kinds of its links.
     """
     return list(dict.fromkeys(text for cell in summaries for text in _unsold_of_cell(cell)))
 
@@ -115,7 +118,10 @@ def _unsold_of_cell(summary: CellSummary) -> Iterator[str]:
 
 
 def _missing(kind: LinkKind, bandwidth: float, machines: Collection[str]) -> str:
-    """Return a remark if no part has a bandwidth (GB/s), with the nearest parts; "" if one has."""
+    """Return a remark if no part of a ``kind`` has a bandwidth (GB/s), with the nearest parts.
+
+    Else "".
+    """
     parts = sorted(kind.parts, key=lambda part: part.bandwidth)
     same = [part for part in parts if abs(part.bandwidth / 1e9 / bandwidth - 1) <= _SAME]
     if any(part.suits(machines) for part in same):
@@ -138,7 +144,7 @@ def _missing(kind: LinkKind, bandwidth: float, machines: Collection[str]) -> str
 
 
 def tight(summaries: Collection[CellSummary]) -> list[str]:
-    """Return a remark for each best design whose cache may reserve more than an NPU's memory."""
+    """Return a remark for each best design whose memory cache may exceed an NPU's memory."""
     return list(filter(None, map(_tight_of_cell, summaries)))
 
 
@@ -156,7 +162,7 @@ def _tight_of_cell(summary: CellSummary) -> str:
 
 
 def no_baseline(missing: Sequence[tuple[Mapping[str, str], str]]) -> list[str]:
-    """Return a remark for each cause that keeps the baseline from being simulated."""
+    """Return a remark for each reason why the baseline could not be simulated."""
     places: dict[str, list[str]] = {}
     for scenario, error in missing:
         cause = error.splitlines()[0]  # what would help a candidate follows
@@ -178,13 +184,13 @@ _AMOUNT = re.compile(r"(\d) (?:[kMGT]?B/s|[pnum]?s|GB)\b")  # the unit is the nu
 
 @dataclass(frozen=True)
 class Remark:
-    """The texts of one rule about several places, in the order found."""
+    """Texts of one rule about several places (such as cells), in the order found."""
 
     texts: Sequence[str]
 
     @property
     def line(self) -> str:
-        """The first text in full, and the number and the first places of the rest."""
+        """The first text in full, with the number and the first places of the other texts."""
         first, *others = self.texts
         if not others:
             return first
@@ -196,7 +202,7 @@ class Remark:
         return sentences.MORE_LIKE_IT(first=first, n=len(others), places=where)
 
     def _places(self) -> list[str]:
-        """Return the place that each text begins with, without its group.
+        """Return the place with which each text begins, without its group.
 
         A place ends before the first two words that all texts share after a word that differs.
         """
@@ -214,7 +220,10 @@ class Remark:
 
 
 def merged(texts: Iterable[str]) -> list[Remark]:
-    """Merge remarks of one form; each is at the place of its first text."""
+    """Merge remarks that differ only in places and amounts.
+
+    Each keeps the position of its first text.
+    """
     kinds: dict[str, list[str]] = {}
     for text in texts:
         kinds.setdefault(_kind(text), []).append(text)
@@ -222,6 +231,6 @@ def merged(texts: Iterable[str]) -> list[Remark]:
 
 
 def _kind(text: str) -> str:
-    """Strip the places and amounts from a text."""
+    """Return a text without its places and amounts."""
     plain = _AMOUNT.sub(r"\1", _GROUP.sub("", _CELLS.sub("", text)))
     return " ".join("#" if re.search(r"\d", word) else word for word in plain.split(" "))

@@ -27,7 +27,7 @@ _CHECKED = 8  # scenarios whose answer the design rules check
 
 
 def headline(report: "Report") -> str:
-    """Return the finding of a study in one sentence: the best, the reference, the scenarios."""
+    """Return one sentence on a study: the best design, the reference, and the scenarios."""
     decisions = report.decisions
     several = len(decisions.decisions) > 1, len(decisions.scenarios) > 1
     if several == (True, True):
@@ -45,7 +45,7 @@ def headline(report: "Report") -> str:
 
 
 def _compare_decisions(report: "Report") -> str:
-    """Name the best decision in the one scenario, and the loss of the next one."""
+    """Return a sentence on the best decision in the one scenario, and the second-best's loss."""
     decisions = report.decisions
     best, gain = decisions.best_cell(0), describe_gain(decisions.best_cell(0))
     return sentences.IS_BEST(
@@ -80,7 +80,10 @@ def _describe_next(report: "Report") -> str:
 
 
 def _describe_cheaper(decisions: Decisions) -> str:
-    """Name the cheapest decision that is as good as the best, and its saving; "" without one."""
+    """Return a sentence on the cheapest decision as good as the best, and its saving.
+
+    It is "" without one.
+    """
     first, *others = decisions.order(0)
     ties = [i for i in others if decisions.regrets[i, 0] < LEVEL]
     costs = {i: decisions.cells[i, 0].best.get("cost_usd") for i in (first, *ties)}
@@ -95,7 +98,7 @@ def _describe_cheaper(decisions: Decisions) -> str:
 
 
 def _compare_scenarios(decisions: Decisions) -> str:
-    """Compare the best design of each scenario with the reference there."""
+    """Return a sentence that compares the best design of each scenario with the reference."""
     found, over = list(decisions.cells.values()), sentences.OVER(scenarios=decisions.count)
     names, objective = f"{describe.best_name(found[0])}s", found[0].objective
     own_gains = {scene: cell.gain(objective) for (_, scene), cell in decisions.cells.items()}
@@ -121,7 +124,7 @@ def _compare_scenarios(decisions: Decisions) -> str:
 
 
 def _compare_regrets(decisions: Decisions) -> str:
-    """Name the decision that loses least over all scenarios, its gain, and the next one."""
+    """Return a sentence on the decision with the least regret, its gain, and the second-best."""
     least, over = decisions.ranking[0], sentences.OVER(scenarios=decisions.count)
     name, worst, objective = (
         decisions.name(least),
@@ -166,7 +169,7 @@ def _compare_regrets(decisions: Decisions) -> str:
 
 
 def describe_loss(decisions: Decisions, decision: int) -> str:
-    """Return the maximum loss of a decision that runs everywhere, and its weighted mean if any."""
+    """Return the largest loss of a decision over the scenarios, and its weighted mean, as text."""
     most = sentences.AT_MOST(loss=words.loss(float(decisions.worst_regrets[decision])))
     if not decisions.is_weighted:
         return most
@@ -175,7 +178,7 @@ def describe_loss(decisions: Decisions, decision: int) -> str:
 
 
 def describe_gain(cell: CellSummary) -> str | None:
-    """Return the gain of the cell's named trial over the baseline; None without a baseline.
+    """Return the gain of a cell's named trial over the baseline, as text; None without a baseline.
 
     Competing cells each have a separate equal split, which is no common reference.
     """
@@ -184,12 +187,12 @@ def describe_gain(cell: CellSummary) -> str | None:
 
 
 def _baseline(cells: list[CellSummary]) -> str:
-    """Name the study's baseline, if a cell is compared with it."""
+    """Return the text for the study's baseline, if a cell is compared with it."""
     return next((c.reference.name for c in cells if c.reference and c.reference.is_common), "")
 
 
 def _name_subject(cells: list[CellSummary]) -> str:
-    """Name the workload and the number of NPUs, if they are equal in all cells."""
+    """Return the workload and the number of NPUs as text, if they are equal in all cells."""
     names = {(cell.cell.workload, cell.cell.n_npus) for cell in cells}
     workloads = {name for name, _ in names}
     if len(workloads) > 1:
@@ -205,38 +208,38 @@ class SharedDesign(Protocol):
 
     @property
     def noun(self) -> str:
-        """The shared thing: split or network."""
+        """The kind of the shared design: split or network."""
 
     @property
     def title(self) -> str:
-        """Its name in the drawing of the design."""
+        """Title of the drawing of the design."""
 
     @property
     def split(self) -> str:
-        """The design in words."""
+        """The design, as text."""
 
     @property
     def weights(self) -> Mapping[str, float]:
-        """The share of each workload."""
+        """Weight of each workload, as a share."""
 
     def headline(self) -> str:
-        """Return the finding in a sentence without a full stop."""
+        """Return a sentence with the finding, without a full stop."""
 
     def describe_builds(self) -> list[str]:
-        """Return the plan and result of each workload, if each has a separate plan."""
+        """Return a text on the plan and result of each workload; [] without separate plans."""
 
     def tables(self) -> list[Table]:
-        """Return the loss of each workload, here and on other designs."""
+        """Return tables of each workload's loss, on this design and on other designs."""
 
     def regret_matrix(self) -> RegretMatrix:
-        """Return the chart of these losses."""
+        """Return the chart of each workload's loss, on this design and on other designs."""
 
 
 @dataclass(frozen=True)
 class Report:
     """The findings of a study.
 
-    A question with other findings than the best design of each cell has a subclass, and a line in
+    A question with other findings than the best design of each cell has a subclass, and an entry in
     :data:`sweeper.questions.findings.REPORTS`.
     """
 
@@ -254,12 +257,12 @@ class Report:
 
     @classmethod
     def asks(cls, study: StudyRecord) -> bool:
-        """Return whether a study asks the question of this report."""
+        """Return whether a study asks the question that this report answers."""
         return True
 
     @classmethod
     def from_rows(cls, rows: pd.DataFrame | Stored | Rows, study: StudyRecord) -> Self:
-        """Return the report of ``rows``: a table, or the files of a ledger, read in pieces.
+        """Return the report of ``rows``: a table, or a ledger's files, which are read in batches.
 
         Raises
         ------
@@ -275,7 +278,7 @@ class Report:
     def share(
         cls, summaries: list[CellSummary], study: StudyRecord
     ) -> tuple[list[CellSummary], Sequence[SharedDesign]]:
-        """Return the summaries, with the row of the shared design in each, and these designs."""
+        """Return the cells' summaries, each with its row of a shared design, and these designs."""
         return summaries, ()
 
     @property
@@ -285,12 +288,12 @@ class Report:
 
     @property
     def found(self) -> list[CellSummary]:
-        """The cells that can be the answer."""
+        """The cells whose best trial can be the answer."""
         return self.tried
 
     @property
     def ordered(self) -> list[CellSummary]:
-        """The cells that can be the answer, the best one first."""
+        """The cells whose best trial can be the answer, the best one first."""
         objective = self.study.objectives[0]
         return sorted(self.found, key=lambda cell: objective.sign * objective.value(cell.best))
 
@@ -301,20 +304,20 @@ class Report:
 
     @cached_property
     def causes(self) -> list[tuple[str, int]]:
-        """The causes of these failures and their counts, the most frequent first."""
+        """The causes of failed and infeasible trials with their counts, the most frequent first."""
         return frequent_errors(self.seen.broken()) if self.n_broken else []
 
     @cached_property
     def decisions(self) -> Decisions:
-        """The competing decisions in each scenario."""
+        """The competing decisions (designs) in each scenario."""
         weights = {name: share for one in self.portfolios for name, share in one.weights.items()}
         return Decisions.from_cells(self.study, self.found, weights)
 
     @cached_property
     def chosen(self) -> list[tuple[CellSummary, pd.Series]]:
-        """The cells of the answer, each with the row that the answer names.
+        """The cells of the answer, each with the row of results that the answer names.
 
-        The row is the cell's best trial, or, in a portfolio, the one split for all.
+        The row is the cell's best trial, or, in a portfolio, the trial with the one split for all.
         """
         return [(cell, cell.named) for cell in self.decisions.chosen()]
 
@@ -325,72 +328,75 @@ class Report:
 
     @property
     def one_for_all(self) -> SharedDesign | None:
-        """The design that all workloads share, if there is only one."""
+        """The design shared by all workloads; None unless there is exactly one."""
         return self.portfolios[0] if len(self.portfolios) == 1 else None
 
     @property
     def headline(self) -> str:
-        """The finding of the study, without a full stop."""
+        """Sentence with the finding of the study, without a full stop."""
         return headline(self) if self.one_for_all is None else self.one_for_all.headline()
 
     @property
     def effort(self) -> str:
-        """The number of simulations and the samplers; of an unfinished sweep also the plan."""
+        """Text with the number of simulations and the samplers.
+
+        If unfinished, also the planned number.
+        """
         return describe.effort(self.study, self.summaries)
 
     @property
     def search_claim(self) -> tuple[str, str] | None:
-        """A claim about the search of all cells together, short and long; None without one."""
+        """A sentence on the search of all cells together, short and long; None without one."""
         return None
 
     @property
     def proof(self) -> str:
-        """The gap of the answer to the best of all designs, without a full stop."""
+        """Text with the gap of the answer to the bound of all designs, without a full stop."""
         return ""
 
     @property
     def ties(self) -> str:
-        """The designs next to the best, without a full stop."""
+        """Text with the designs close to the best, without a full stop."""
         return ""
 
     @property
     def answer_changes(self) -> tuple[str, str]:
-        """A change that would change the answer, and the design that wins then."""
+        """Text on a change after which the answer loses, and text on the design that wins then."""
         return "", ""
 
     @property
     def trade_off(self) -> str:
-        """The front of two objectives of the first chosen cell, in a sentence."""
+        """Sentence on the frontier of two objectives, in the first chosen cell."""
         return describe.trade_off(self.chosen[0][0])
 
     @property
     def can_compare_pairs(self) -> bool:
-        """True if the decisions fill a grid, so that pairs of them differ in one value."""
+        """True if the decisions fill a grid, so that some pairs differ in one value only."""
         return True
 
     def is_next(self, cell: CellSummary) -> bool:
-        """Return whether no design can be between the best one and that of ``cell``."""
+        """Return whether no design can rank between the best one and the design of ``cell``."""
         return True
 
     def named_cells(self) -> tuple[list[str], list[tuple[CellSummary, list[str]]]]:
-        """Return the heads of the columns that name cells, and all cells with their names."""
+        """Return the headers of the columns that name cells, and all cells with their names."""
         heads = naming.short_keys(list(self.summaries[0].cell.coordinates))
         return heads, [(cell, list(cell.cell.coordinates.values())) for cell in self.summaries]
 
     def tables(self) -> list[Table]:
-        """Return the tables that only this question has."""
+        """Return the tables that only this kind of question has."""
         return [table for one in self.portfolios for table in one.tables()]
 
     @property
     def notes(self) -> list[str]:
-        """Remarks on missing baselines, tight memories, unsold bandwidths and idle axes."""
+        """Remarks on missing baselines, nearly full memory, unsold bandwidths and idle axes."""
         idle = [sentences.IDLE(axis=axis) for axis in self.idle]
         missing = no_baseline(self.without_baseline)
         return [*missing, *tight(self.found), *unsold(self.found), *idle]
 
     @cached_property
     def rule_warnings(self) -> list[str]:
-        """The findings of the design rules about the answer, in up to eight scenarios."""
+        """Warnings of the design rules about the answer, in up to eight scenarios."""
         found = []
         for cell, row in self.chosen[:_CHECKED]:
             try:
@@ -403,7 +409,7 @@ class Report:
 
     @property
     def remarks(self) -> list[str]:
-        """Remarks on the answer, the study's notes, and the rules' findings before the search."""
+        """All remarks: on the answer, on the study, and the rules' warnings before the search."""
         before = [text for text in self.study.warnings if text not in self.rule_warnings]
         given = [sentences.AS_GIVEN(warning=text) for text in before]
         return [*self.rule_warnings, *self.notes, *given]

@@ -1,4 +1,4 @@
-"""The runners-up of a study: up to three other designs, for the screen and the page."""
+"""The runners-up of a study: up to three designs next to the best, for the screen and the page."""
 
 import math
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _MOST = 3
 
 @dataclass(frozen=True)
 class RunnerUp:
-    """A design next to the answer: its full name, and how it differs from the answer."""
+    """A design other than the answer: its full name, and its differences from the answer."""
 
     name: str
     difference: str
@@ -28,7 +28,7 @@ class RunnerUp:
 
 
 def find_runners_up(report: Report) -> list[RunnerUp]:
-    """Return up to three runners-up, the best first; along a front, its ends and its middle."""
+    """Return up to three runners-up, the best first; of a frontier its ends and its middle."""
     return list(islice(_runners_up(report), _MOST))
 
 
@@ -50,7 +50,7 @@ def _make_row(design: RunnerUp) -> tuple[str, ...]:
 
 
 def _answer(report: Report) -> RunnerUp:
-    """Return the answer in the form of a runner-up."""
+    """Return the answer as an entry of the list of runners-up."""
     decisions, (cell, row) = report.decisions, report.chosen[0]
     if report.one_for_all is not None:
         return RunnerUp(f"one {report.one_for_all.noun} for all", "the answer")
@@ -87,14 +87,17 @@ def _runners_up(report: Report) -> Iterator[RunnerUp]:
 def _compare(
     name: str, other: CellSummary, its: pd.Series, cell: CellSummary, row: pd.Series
 ) -> RunnerUp:
-    """Return a row of ``other`` with its relative loss against the answer's ``row``."""
+    """Return a row of the cell ``other`` as a runner-up, with its relative loss against the answer.
+
+    ``row`` is the answer's row in ``cell``, and ``its`` the other row.
+    """
     own, value = cell.objective.value(row), cell.objective.value(its)
     share = cell.objective.gap(value, own) if own else 0.0
     return RunnerUp(name, words.format_behind(share), other, its)
 
 
 def _of_values(cell: CellSummary, row: pd.Series) -> Iterator[RunnerUp]:
-    """Yield the next values of the searched keys, each with its best split."""
+    """Yield the next-best values of the searched keys, each with its best split."""
     if not (keys := list(cell.parameters)):
         return
     best = pd.DataFrame()
@@ -107,7 +110,7 @@ def _of_values(cell: CellSummary, row: pd.Series) -> Iterator[RunnerUp]:
 
 
 def _of_front(cell: CellSummary, row: pd.Series) -> Iterator[RunnerUp]:
-    """Yield the ends and the middle of the front."""
+    """Yield the ends and the middle of the frontier of two objectives."""
     n = len(cell.front)
     for i in dict.fromkeys((0, n // 2, n - 1)):
         other = cell.front.iloc[i]
@@ -118,7 +121,7 @@ def _of_front(cell: CellSummary, row: pd.Series) -> Iterator[RunnerUp]:
 
 
 def _name_point(cell: CellSummary, row: pd.Series) -> str:
-    """Name a design of a front; a study of several cells names the cell."""
+    """Return the name of a design of a frontier; in a study of several cells it has the cell."""
     if cell.cell.coordinates:
         return naming.label(cell)
     return _name_trial(cell, row) or _format_split(cell, row)
@@ -139,7 +142,7 @@ def _format_change(value: float, reference: float) -> str:
 
 
 def _of_workloads(one: SharedDesign) -> Iterator[RunnerUp]:
-    """Yield the networks made for one workload each, with the worst loss on each."""
+    """Yield the best network of each single workload, with the worst loss of any workload on it."""
     matrix = one.regret_matrix()
     worst = matrix.regrets.max(axis=1)
     for i in np.argsort(worst, kind="stable").tolist():

@@ -1,4 +1,4 @@
-"""The answer of a study on one screen, as data; :mod:`sweeper.draw.terminal` prints it.
+"""The answer of a study for one terminal screen, as data that :mod:`sweeper.draw.terminal` prints.
 
 An entry has its most important parts first. A screen that is too long loses parts of the entries
 with the highest ``rank`` first.
@@ -33,7 +33,7 @@ _NEXT_BANDWIDTH = "bandwidth", 8
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of the screen: a label and its parts."""
+    """One entry of the screen: a label and the texts after it, the most important first."""
 
     label: str
     parts: tuple[str, ...]
@@ -43,12 +43,12 @@ class Entry:
 
     @property
     def texts(self) -> list[str]:
-        """The lines before they are wrapped."""
+        """The lines of the entry before they are wrapped."""
         return list(self.parts) if self.is_list else ["; ".join(self.parts)]
 
 
 def entries_of(report: Report, folder: Place) -> list[Entry]:
-    """Return the entries of the screen of a study whose results are in ``folder``."""
+    """Return the entries of the screen for a study whose results are in ``folder``."""
     headline = capitalise(re.split("; the (?:runner-up|next simulated)", report.headline)[0])
     found = [Entry("", (headline,))]
     for answer in answers(report):
@@ -83,7 +83,7 @@ def entries_of(report: Report, folder: Place) -> list[Entry]:
 
 
 def _describe(other: RunnerUp) -> str:
-    """Return a runner-up in one line: name, difference from the answer, and figures."""
+    """Return a runner-up as one line: name, difference from the answer, and figures."""
     cell, row = other.cell, other.row
     if cell is None or row is None:
         return f"{other.name}: {other.difference}"
@@ -96,7 +96,7 @@ def _describe(other: RunnerUp) -> str:
 
 
 def _next_steps(report: Report) -> Iterator[str]:
-    """Yield what to do with this answer, the most urgent first."""
+    """Yield suggestions of what to do next, the most urgent first."""
     if report.study.finished is False:
         yield "continue the sweep with the same command"
     cell, row = report.chosen[0]

@@ -1,6 +1,6 @@
 """The tables of a report that all questions share.
 
-A table is a function here and a line in one of the lists of :mod:`sweeper.questions.findings`.
+A table is a function here and an entry in a list of :mod:`sweeper.questions.findings`.
 """
 
 import math
@@ -130,7 +130,7 @@ def _or_dash(value: float | None, show: Callable[[float], str]) -> str:
 
 
 def tabulate_scenarios(report: Report) -> list[Table]:
-    """Return a row for each scenario: the best decision, its gain and cost, and the next one.
+    """Return a row for each scenario: the best decision, its gain and cost, and the second-best.
 
     There is no table unless several decisions compete in several scenarios.
     """
@@ -165,7 +165,7 @@ def tabulate_scenarios(report: Report) -> list[Table]:
 
 
 def _describe_best(decisions: Decisions, scenario: int) -> str:
-    """Name the best decision, with the values of the searched keys."""
+    """Return the name of a scenario's best decision, with its values of the searched keys."""
     cell, name = decisions.best_cell(scenario), decisions.name(decisions.order(scenario)[0])
     own = naming.searched(cell, cell.best)
     return f"{name}; {own}" if own else name
@@ -217,7 +217,7 @@ def tabulate_regrets(report: Report) -> list[Table]:
 
 
 def tabulate_factors(report: Report) -> list[Table]:
-    """Return decisions compared as factors.
+    """Return tables of speed factors between decisions.
 
     Two values of a decision give a row for each scenario; decisions against the baseline give a row
     for each decision.
@@ -254,7 +254,7 @@ def _tabulate_scenes(found: Factors) -> Table:
 
 
 def tabulate_jobs(report: Report) -> list[Table]:
-    """Return a row for each job on a network in the best trial of each cell.
+    """Return a row for each of several jobs on one network, in the best trial of each cell.
 
     It has the job's time among the other jobs and in isolation, and their ratio.
     """
@@ -300,7 +300,7 @@ def tabulate_outages(report: Report) -> list[Table]:
 
 
 def tabulate_time_and_cost(summary: CellSummary) -> list[Table]:
-    """Return the parts of the time and the cost: of the best trial and of its reference."""
+    """Return the components of the time and the cost, of the best trial and of its reference."""
     heads, shown = zip(*summary.compared, strict=True)
     rows: list[tuple[str, ...]] = []
 
@@ -352,7 +352,7 @@ def tabulate_time_and_cost(summary: CellSummary) -> list[Table]:
 
 
 def _by_collective(row: pd.Series) -> dict[str, float]:
-    """Return exposed seconds by collective; collectives that are always hidden are left out."""
+    """Return exposed seconds by kind of collective; kinds that are always hidden are left out."""
     return {name: time for name, time in dict(row[BY_COLLECTIVE.name] or ()).items() if time}
 
 
@@ -386,7 +386,7 @@ def tabulate_dimensions(summary: CellSummary) -> list[Table]:
 
 
 def tabulate_critical_path(summary: CellSummary) -> list[Table]:
-    """Return the critical path of the best trial, by part; none if it has no phases."""
+    """Return the critical path of the best trial, by component; none without phases."""
     best = summary.best
     if pd.isna(best.get(PATH["compute"].name)):
         return []
@@ -402,7 +402,7 @@ def tabulate_critical_path(summary: CellSummary) -> list[Table]:
 
 
 def tabulate_next_bandwidth(summary: CellSummary) -> list[Table]:
-    """Return the time that more bandwidth and the next dollar save, by dimension.
+    """Return the time that more bandwidth, or the next dollar, saves in each dimension.
 
     Columns are for the best and the equal split; there is no table if nothing is known.
     """
@@ -422,7 +422,7 @@ def tabulate_next_bandwidth(summary: CellSummary) -> list[Table]:
 
 
 def tabulate_next_bandwidth_of_cells(report: Report) -> list[Table]:
-    """Return a row for each cell with the time that the next money, or bandwidth, saves.
+    """Return a row for each cell with the time that more money, or more bandwidth, saves.
 
     There is no table if nothing is known, or if the cells have different dimensions.
     """
@@ -445,12 +445,18 @@ def tabulate_next_bandwidth_of_cells(report: Report) -> list[Table]:
 
 
 def common_unit(summaries: Sequence[CellSummary]) -> str:
-    """Return the unit to spend next: money if all cells have prices fine enough, else bandwidth."""
+    """Return the unit in which savings are given: money if all cells have prices, else bandwidth.
+
+    Prices that come in large steps count as unknown.
+    """
     return "k USD" if all(np.isfinite(_bandwidth_bought(s)).any() for s in summaries) else "GB/s"
 
 
 def claim_next_bandwidth(summary: CellSummary, unit: str) -> str:
-    """Describe where the next unit saves most, in a sentence without a full stop."""
+    """Return a sentence on where the next unit of money or bandwidth saves most time.
+
+    It has no full stop.
+    """
     saved = saved_at_best(summary, unit)
     if not np.nan_to_num(saved).any():
         return sentences.SAVES_NOTHING(unit=unit)
@@ -463,7 +469,7 @@ def claim_next_bandwidth(summary: CellSummary, unit: str) -> str:
 
 
 def saved_at_best(summary: CellSummary, unit: str) -> Floats:
-    """Return the seconds that a ``unit`` saves in each dimension (D,) at the best trial."""
+    """Return the seconds that one more ``unit`` in each dimension (D,) saves at the best trial."""
     saved = summary.saved()
     assert saved is not None
     found = saved_per(summary, saved, unit)
@@ -472,7 +478,7 @@ def saved_at_best(summary: CellSummary, unit: str) -> Floats:
 
 
 def saved_per(summary: CellSummary, saved: Floats, unit: str) -> Floats | None:
-    """Convert seconds per GB/s (D,) to seconds per ``unit``; None where nothing has a price."""
+    """Convert seconds per GB/s (D,) to seconds per ``unit``; None if nothing has a price."""
     if unit == "GB/s":
         return saved
     bought = _bandwidth_bought(summary)
@@ -480,7 +486,10 @@ def saved_per(summary: CellSummary, saved: Floats, unit: str) -> Floats | None:
 
 
 def _bandwidth_bought(summary: CellSummary) -> Floats:
-    """Return the GB/s (D,) that the next money buys; NaN if that is much of the bandwidth."""
+    """Return the GB/s (D,) that the next unit of money buys.
+
+    It is NaN if that is much of the bandwidth.
+    """
     if summary.prices is None:
         return np.full(len(summary.dims), np.nan)
     bought = _SPENT / summary.prices
@@ -488,7 +497,7 @@ def _bandwidth_bought(summary: CellSummary) -> Floats:
 
 
 def tabulate_provisioned(summary: CellSummary) -> list[Table]:
-    """Return whether the dimensions of the best trial are provisioned for one another.
+    """Return whether the dimensions of the best trial have bandwidths that match one another.
 
     There is no table if no collective crosses two dimensions, or if the split is proven to be best:
     then no other split would be faster.

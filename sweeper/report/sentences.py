@@ -7,19 +7,19 @@ title, a line, or part of another sentence. An optional part is a separate templ
 
 
 class Sentence(str):
-    """A template with named fields; a call fills them in."""
+    """A template of a sentence; calling it with values of its named fields returns the sentence."""
 
     def __call__(self, **fields: object) -> str:
         return self.format(**fields)
 
 
 def join(*parts: str, by: str = "; ") -> str:
-    """Join the nonempty ``parts``."""
+    """Join the nonempty ``parts``, separated by ``by``."""
     return by.join(filter(None, parts))
 
 
 def capitalise(sentence: str) -> str:
-    """Return a sentence that begins with a capital letter, the rest of it as it is."""
+    """Return a sentence with its first letter capitalised."""
     return sentence[:1].upper() + sentence[1:]
 
 

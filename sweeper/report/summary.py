@@ -1,4 +1,4 @@
-"""The findings of each cell of a study, as data, with their certainty."""
+"""The findings of each cell of a study, as data, with the evidence for them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ Baselines = Mapping[tuple[str, ...], tuple[CellRecord, pd.Series]]
 
 @dataclass(frozen=True)
 class Reference:
-    """The design that a cell's best trial is compared with."""
+    """The design with which a cell's best trial is compared: the baseline or the equal split."""
 
     name: str  # in a sentence
     head: str  # above a column
@@ -71,7 +71,7 @@ def reference_of(
 
 
 def baselines_of(rows: pd.DataFrame, study: StudyRecord) -> Baselines:
-    """Return the baseline's cell and row in each scenario in which it is complete."""
+    """Return the baseline's cell and row for each scenario in which it was simulated."""
     own = rows[(rows["origin"] == BASELINE) & (rows["state"] == COMPLETE)]
     places = {(row["cell"], row["key"]): i for i, row in own[["cell", "key"]].iterrows()}
     return {
@@ -93,7 +93,7 @@ def without_baseline(rows: pd.DataFrame, study: StudyRecord) -> list[tuple[Mappi
 def equal_split(
     complete: pd.DataFrame, cell: CellRecord, parameters: Sequence[str], config: Mapping[str, Any]
 ) -> pd.Series | None:
-    """Return the row with equal bandwidths whose other keys equal the configuration's.
+    """Return the row with equal bandwidths whose other keys equal the configuration's; else None.
 
     Bandwidths are equal to within the step of the space. A trial that was proposed as the equal
     split need not be it: constraints may forbid it, and a searched key may not have the
@@ -110,7 +110,7 @@ def equal_split(
 
 
 def value_of(config: Mapping[str, Any], name: str) -> Any:
-    """Return the value at a dotted key of a stored configuration; None if missing."""
+    """Return the value at a dotted key of a recorded configuration; None if missing."""
     node: Any = config
     for part in name.split("."):
         node = node.get(part) if isinstance(node, Mapping) else None
@@ -118,7 +118,7 @@ def value_of(config: Mapping[str, Any], name: str) -> Any:
 
 
 def _is_value(text: str, value: Any) -> bool:
-    """Return whether a row's text is a value of the configuration; true for an unset one."""
+    """Return whether a row's text equals a value of the configuration; True if that is unset."""
     if value is None or str(value) == str(text):
         return True
     try:
@@ -129,7 +129,7 @@ def _is_value(text: str, value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Recheck:
-    """A design that was simulated again, by messages, flows or packets."""
+    """One of the best designs that was simulated again at a higher fidelity."""
 
     rank: int  # in the search, from 1
     phases: pd.Series  # the row of the search
@@ -137,7 +137,7 @@ class Recheck:
 
     @property
     def fidelity(self) -> str:
-        """Fidelity of the second simulation."""
+        """Name of the fidelity of the second simulation."""
         return str(self.messages["fidelity"])
 
     @property
@@ -145,13 +145,13 @@ class Recheck:
         return bool(self.messages["state"] != COMPLETE)
 
     def by_messages(self, digits: int = 4) -> str:
-        """Format the iteration time message by message."""
+        """Format the iteration time of the second simulation."""
         time = self.messages["time_s"]
         return "failed" if self.failed else units.format_quantity(time, units.TIME, digits)
 
     @property
     def ratio(self) -> str:
-        """Iteration time by messages, divided by that by phases."""
+        """Iteration time of the second simulation divided by the first, as text."""
         by_phases = self.phases["time_s"]
         if self.failed or not by_phases:
             return "-"
@@ -160,10 +160,10 @@ class Recheck:
 
 @dataclass(frozen=True)
 class CellSummary:
-    """One cell of a study: its trials, and the rows that matter among them.
+    """One cell of a study: its trials, and the rows among them that a report names.
 
     A cell has a best trial only if :attr:`found`. Rechecks, trials of a portfolio and what-ifs
-    count neither for the best trial nor for the front.
+    count neither for the best trial nor for the frontier.
     """
 
     study: StudyRecord
@@ -191,32 +191,35 @@ class CellSummary:
 
     @property
     def found(self) -> bool:
-        """True if any trial is complete."""
+        """True if any trial of the cell's search was simulated without an error."""
         return self.trials.n_complete > 0
 
     @property
     def begun(self) -> bool:
-        """True if any trial was simulated, or failed."""
+        """True if any trial was simulated, with or without an error."""
         return self.found or self.trials.n_broken > 0
 
     @cached_property
     def best(self) -> pd.Series:
-        """The best row; of two objectives the best in the second within 1% of the first's best."""
+        """Row of the best trial.
+
+        With two objectives it is the best in the second within 1% of the best in the first.
+        """
         return self.front.iloc[find_best(self.front, self.objectives)]
 
     @property
     def named(self) -> pd.Series:
-        """The row that the study's answer names: the best, or a portfolio's shared split."""
+        """Row that the study's answer names: the best, or that of a portfolio's shared split."""
         return self.best if self.for_all is None else self.for_all
 
     @property
     def first(self) -> pd.Series:
-        """The row that is best in the first objective, whatever the second."""
+        """Row that is best in the first objective, whatever its second."""
         return self.front.iloc[0]
 
     @cached_property
     def runner_up(self) -> pd.Series | None:
-        """The best row whose searched keys differ from the named row's; None without one."""
+        """The best row with other searched values than the named row; None without one."""
         if not self.parameters:
             return None
         others = self.trials.front_without(self.named)
@@ -229,11 +232,11 @@ class CellSummary:
 
     @cached_property
     def evidence(self) -> Evidence:
-        """The errors of times comparable to the best trial's."""
+        """Measured errors of simulated times that are comparable to the best trial's."""
         return self.evidence_of(self.best)
 
     def evidence_of(self, row: pd.Series) -> Evidence:
-        """Return the errors of times comparable to the ``row``'s."""
+        """Return the measured errors of simulated times that are comparable to the row's."""
         try:
             return find_evidence(load_design(self.study, self.cell, row))
         except DimsweepError as error:  # of another version of dimsweep, or a file of its is gone
@@ -241,7 +244,7 @@ class CellSummary:
             return Evidence(reason=f"its configuration cannot be read ({what})")
 
     def axes_of(self, row: pd.Series) -> list[str]:
-        """Return the parallel axes of a row's plan in each dimension: ``tensor 8``.
+        """Return the parallel axes of a row's plan in each network dimension, such as ``tensor 8``.
 
         The texts are empty for a workload without a plan.
         """
@@ -287,32 +290,32 @@ class CellSummary:
 
     @property
     def searchers(self) -> set[str]:
-        """The names of those who proposed trials: the cell's sampler, and searchers from Python."""
+        """Names of the searchers that proposed trials: the sampler, and searchers from Python."""
         origins = self.trials.origins
         asked = {name.removeprefix(ASKED) for name in origins if name.startswith(ASKED)}
         return asked if asked and self.study.finished is None else {self.cell.sampler, *asked}
 
     @property
     def n_designs(self) -> int | None:
-        """Number of designs of the space, infeasible ones included; None unless all were tried."""
+        """Number of designs in the space, infeasible ones included; None unless all were tried."""
         if not self.cell.exhaustive or self.study.finished is False or self.stopped:
             return None
         return None if self.trials.n_lost else self.trials.n_designs
 
     @property
     def bound(self) -> float | None:
-        """The proven bound on the first objective of all splits of the space; None if unknown."""
+        """Proven bound on the first objective over all splits of the space; None if unknown."""
         return self.cell.bound
 
     @property
     def limited(self) -> Objective:
-        """The objective of limits: the first one, or the time if a front is proven."""
+        """Objective of the proven limits: the first one, or the time if a frontier is proven."""
         return self.objective if self.cell.front is None else TIME
 
     def limit_of(self, row: pd.Series) -> float | None:
-        """Return the proven limit in :attr:`limited` of splits that cost no more than a ``row``.
+        """Return the proven limit, in :attr:`limited`, of designs that cost no more than a row.
 
-        Without a proven front it is the limit of all splits. Among networks and plans it is the
+        Without a proven frontier it is the limit of all splits. Among networks and plans it is the
         limit of all designs. None if nothing is proven.
         """
         if self.study.proof is not None and not self.study.is_shared:
@@ -322,12 +325,15 @@ class CellSummary:
         return float(self.cell.front.minimum_time(np.array([COST.value(row)]))[0])
 
     def gap_at_cost(self, row: pd.Series) -> float | None:
-        """Return the relative gap of a ``row`` to its limit."""
+        """Return the relative gap of a row to its limit (:meth:`limit_of`).
+
+        It is None without a limit.
+        """
         return _gap(self.limited, row, self.limit_of(row))
 
     @property
     def limit(self) -> float | None:
-        """The limit of the best trial."""
+        """Proven limit (:meth:`limit_of`) for the best trial; None if nothing is proven."""
         return self.limit_of(self.best)
 
     @property
@@ -336,7 +342,7 @@ class CellSummary:
         return self.gap_at_cost(self.best)
 
     def gap_of(self, row: pd.Series) -> float | None:
-        """Return the relative gap of a ``row`` to the bound on the first objective, at any cost."""
+        """Return the relative gap of a row to the bound on the first objective at any cost."""
         return _gap(self.objective, row, self.bound)
 
     @property
@@ -377,12 +383,12 @@ class CellSummary:
 
     @property
     def prices(self) -> Floats | None:
-        """Prices of the dimensions (D,) in USD per GB/s; None unless all are known and positive."""
+        """Price of each dimension (D,) in USD per GB/s; None unless all are known and positive."""
         prices = self.cell.usd_per_GBps
         return np.array(prices) if prices and min(prices) > 0 else None
 
     def front_gaps(self, rows: pd.DataFrame) -> Floats | None:
-        """Return the relative gap in time of each row to networks that cost no more."""
+        """Return, for each row, the relative gap of its time to the limit at its cost."""
         if self.cell.front is None:
             return None
         least = self.cell.front.minimum_time(rows[COST.column].to_numpy(float))
@@ -390,7 +396,7 @@ class CellSummary:
 
     @property
     def stopped(self) -> bool:
-        """True if the search stopped because it was near enough to the bound."""
+        """True if the search stopped before its budget because it was close enough to the bound."""
         limit, gap = self.cell.stops_at_gap, self.gap_of(self.first) if self.found else None
         return limit is not None and gap is not None and gap <= limit
 
@@ -401,7 +407,7 @@ class CellSummary:
 
     @property
     def compared(self) -> list[tuple[str, pd.Series]]:
-        """The best row and its reference, each with the head of its column."""
+        """The best row and its reference, each with the header of its column."""
         own = [("best", self.best)]
         return own if self.reference is None else [*own, (self.reference.head, self.reference.row)]
 
@@ -412,7 +418,7 @@ class CellSummary:
 
     @property
     def speedup(self) -> float | None:
-        """Ratio of the reference's time to the best trial's; None without a reference."""
+        """The reference's time divided by the best trial's; None without a reference."""
         return self.gain(TIME)
 
     @property
@@ -421,9 +427,9 @@ class CellSummary:
         return self.trials.split_varies and not self.of_graph
 
     def gain(self, objective: Objective, row: pd.Series | None = None) -> float | None:
-        """Return how many times better a ``row`` (default: the best) is than the reference.
+        """Return how many times better a row (default: the best) is than the reference.
 
-        None without a reference.
+        It is None without a reference.
         """
         if self.reference is None:
             return None
@@ -435,17 +441,17 @@ class CellSummary:
 
     @cached_property
     def of_graph(self) -> bool:
-        """True if the network is a graph, for which the dimensions' bandwidths mean nothing."""
+        """True if the network is a graph, which has no bandwidths per dimension."""
         network = self.study.config_of(self.cell).get("network") or {}
         return any(network.get(name) for name in GRAPHS)
 
     def split(self, row: pd.Series) -> Floats:
-        """(D,) bandwidths of ``row`` in GB/s."""
+        """Return the bandwidths (D,) of a row in GB/s."""
         return np.asarray(row[self.trials.bandwidths], float)
 
     @cached_property
     def rechecked(self) -> list[Recheck]:
-        """The designs simulated again, in the order of the search's ranking."""
+        """The designs that were simulated again, in the order of the search's ranking."""
         if self.again.empty:
             return []
         ranked = self.trials.ranked(self.again)
@@ -460,12 +466,12 @@ class CellSummary:
 
     @property
     def fidelities(self) -> list[str]:
-        """The fidelities of the rechecks, in their order."""
+        """Names of the fidelities of the rechecks, in the order of simulation."""
         return list(dict.fromkeys(map(str, self.again["fidelity"])))
 
     @property
     def design(self) -> list[str]:
-        """The columns that distinguish designs."""
+        """Names of the columns that distinguish designs."""
         return self.trials.design
 
 
@@ -484,7 +490,7 @@ def summarise(rows: pd.DataFrame | Stored | Rows, study: StudyRecord) -> list[Ce
 
 
 def summaries_of(seen: Overview, study: StudyRecord) -> list[CellSummary]:
-    """Return a summary for each cell of a study from the overview of its rows.
+    """Return a summary for each cell of a study from ``seen``, the overview of its rows.
 
     Raises :class:`DimsweepError` if no trial of the study is complete.
     """
@@ -533,7 +539,7 @@ def _summary(
 
 
 def _npu_price(config: Mapping[str, Any]) -> float:
-    """Return the price of one NPU (USD)."""
+    """Return the price of one NPU (USD) in a recorded configuration."""
     cost = config.get("cost")
     if isinstance(cost, Mapping) and cost.get("parts"):
         return Cost.from_plain(cost).npu_price

@@ -1,4 +1,4 @@
-"""The rows of a study, read some thousands at a time."""
+"""Read the rows of a study's trials, some thousands at a time."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,11 +27,14 @@ from dimsweep.sweeper.study.ranking import find_front, is_near, rank_rows
 
 
 class Rows(ABC):
-    """The rows of a study.  The index of a row in any table is its place."""
+    """The rows of a study.
+
+    In any table of them, the index is a row's place: its number in the study.
+    """
 
     @staticmethod
     def wrap(rows: "pd.DataFrame | Stored | Rows") -> "Rows":
-        """Wrap the rows of a table, in any order, or of a study's files."""
+        """Return an object for rows that are in a table, in any order, or in a study's files."""
         if isinstance(rows, Rows):
             return rows
         return _OfFiles(rows) if isinstance(rows, Stored) else _OfTable(rows)
@@ -39,13 +42,13 @@ class Rows(ABC):
     @property
     @abstractmethod
     def names(self) -> list[str]:
-        """All columns."""
+        """Names of all columns."""
 
     @abstractmethod
     def pieces(self, columns: Sequence[str], cell: int | None = None) -> Iterator[pd.DataFrame]:
-        """Yield the existing ``columns`` of all rows, or of a cell's rows, in pieces.
+        """Yield tables with the existing ``columns`` of all rows, or of the rows of a ``cell``.
 
-        A piece has some thousands of rows; the pieces come in any order.
+        A table has some thousands of rows; the tables come in any order.
         """
 
     @abstractmethod
@@ -107,9 +110,9 @@ Keep = Callable[[pd.DataFrame], pd.DataFrame]
 
 
 class Kept:
-    """The rows that ``keep`` selects from all added rows.
+    """A filter of rows that arrive in batches; it keeps the rows that ``keep`` selects from all.
 
-    ``keep`` must select the same rows if it is applied to parts first.
+    ``keep`` must select the same rows if it is applied to batches first.
     """
 
     def __init__(self, keep: Keep) -> None:
@@ -117,7 +120,7 @@ class Kept:
         self._rows: pd.DataFrame | None = None
 
     def add(self, rows: pd.DataFrame) -> None:
-        """Add rows, with their places as the index."""
+        """Add rows, whose index has their places (numbers in the study)."""
         if rows.empty:
             return
         own = self._keep(rows)
@@ -125,22 +128,22 @@ class Kept:
 
     @property
     def rows(self) -> pd.DataFrame:
-        """The rows that are kept."""
+        """The rows kept so far."""
         return pd.DataFrame() if self._rows is None else self._rows
 
     @property
     def places(self) -> npt.NDArray[np.int64]:
-        """The places of the rows that are kept."""
+        """The places (numbers in the study) of the rows kept so far."""
         return self.rows.index.to_numpy(np.int64)
 
 
 def on_front(objectives: Sequence[Objective]) -> Keep:
-    """Return a function that keeps the front of two objectives, or the best row, ranked."""
+    """Return a function that selects the frontier of two objectives, or the best row, ranked."""
     return lambda rows: rows.iloc[find_front(rows, objectives)]
 
 
 def best_of_designs(objectives: Sequence[Objective], design: Sequence[str]) -> Keep:
-    """Return a function that keeps the best row of each design, ranked."""
+    """Return a function that selects the best row of each design, ranked."""
 
     def keep(rows: pd.DataFrame) -> pd.DataFrame:
         return rows.iloc[rank_rows(rows, objectives)].drop_duplicates(subset=design)
@@ -149,7 +152,7 @@ def best_of_designs(objectives: Sequence[Objective], design: Sequence[str]) -> K
 
 
 def improvements(objective: Objective) -> Keep:
-    """Return a function that keeps the trials that are better than all earlier ones."""
+    """Return a function that selects the trials that are better than all earlier trials."""
 
     def keep(rows: pd.DataFrame) -> pd.DataFrame:
         ordered = rows.iloc[np.argsort(rows["trial"].to_numpy(), kind="stable")]
@@ -165,7 +168,10 @@ BROKEN = (FAILED, INFEASIBLE, LOST)  # the states of trials that are not complet
 
 @dataclass
 class Searched:
-    """The trials of one cell: counts from one pass over all rows, details on demand."""
+    """The trials of one cell: counts from one pass over all rows.
+
+    Other values are read on demand.
+    """
 
     rows: Rows
     cell: CellRecord
@@ -192,21 +198,24 @@ class Searched:
 
     @property
     def bandwidths(self) -> list[str]:
-        """The columns of the split."""
+        """Names of the columns with the bandwidth of each dimension."""
         return BANDWIDTH.names(len(self.cell.dims))
 
     @property
     def design(self) -> list[str]:
-        """The columns that distinguish designs."""
+        """Names of the columns that distinguish designs."""
         return [*self.bandwidths, *self.parameters]
 
     @property
     def values(self) -> list[str]:
-        """The columns of the objectives."""
+        """Names of the columns of the objectives."""
         return [objective.column for objective in self.objectives]
 
     def add(self, rows: pd.DataFrame) -> None:
-        """Count a piece of the cell's rows: trial, origin, state, split, objectives and cost."""
+        """Add some of the cell's rows to the counts.
+
+        They have the columns trial, origin, state, split, objectives and cost.
+        """
         self.origins.update(rows["origin"].dropna().unique().tolist())
         complete = rows[(rows["state"] == COMPLETE).to_numpy()]
         self.n_broken += int(rows["state"].isin(BROKEN).sum())
@@ -229,44 +238,44 @@ class Searched:
 
     @property
     def front(self) -> np.ndarray:
-        """Places of the nondominated rows, by the first objective."""
+        """Places (row numbers in the study) of the nondominated rows, by the first objective."""
         return self._front.places
 
     @property
     def steps(self) -> pd.DataFrame:
-        """The trials that are better than all earlier ones: numbers and values."""
+        """Number and value of each trial that is better than all earlier trials."""
         return self._steps.rows
 
     @property
     def split_varies(self) -> bool:
-        """True if the complete trials differ in bandwidth at all."""
+        """True if the complete trials differ in bandwidth."""
         n = len(self.bandwidths)
         return self.n_complete > 0 and bool((self._low[:n] < self._high[:n]).any())
 
     @property
     def ends(self) -> dict[str, tuple[float, float]]:
-        """Minimum and maximum bandwidth of each dimension, and value of each objective."""
+        """Minimum and maximum of each dimension's bandwidth and of each objective, by column."""
         pairs = zip(self._low.tolist(), self._high.tolist(), strict=True)
         return dict(zip(self._measured, pairs, strict=True))
 
     def complete(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
-        """Yield columns of the complete trials, in pieces."""
+        """Yield tables with some columns of the complete trials."""
         for rows in self.all_trials([*columns, "state"]):
             yield rows[(rows["state"] == COMPLETE).to_numpy()][list(dict.fromkeys(columns))]
 
     def all_trials(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
-        """Yield columns of all trials, in any state, in pieces."""
+        """Yield tables with some columns of all trials, whether complete or not."""
         for rows in self.rows.pieces([*columns, "origin"], self.cell.cell):
             yield rows[~rows["origin"].isin(EXTRA_ORIGINS).to_numpy()]
 
     def values_of(self, objective: Objective) -> Floats:
-        """Return the values of the complete trials (P,), in any order."""
+        """Return the values of an objective for the P complete trials (P,), in any order."""
         name = objective.column
         found = [own[name].to_numpy(float) for own in self.complete([name])]
         return np.concatenate(found) if found else np.empty(0)
 
     def not_exceeded(self, objective: Objective, percent: float) -> float:
-        """Return the loss in an objective that ``percent`` of the complete trials do not exceed."""
+        """Return the ``percent``-th percentile of an objective's loss over the complete trials."""
         if (objective.name, percent) not in self._not_exceeded:
             losses = objective.sign * self.values_of(objective)
             found = np.percentile(losses, percent, overwrite_input=True)
@@ -275,7 +284,7 @@ class Searched:
 
     @cached_property
     def n_designs(self) -> int:
-        """Number of different designs among all trials, compared by 64-bit hashes."""
+        """Number of distinct designs among all trials, compared by 64-bit hashes."""
         found = []
         for rows in self.all_trials([*self.design, "state"]):
             tried = rows[rows["state"].isin([COMPLETE, *BROKEN]).to_numpy()]
@@ -283,21 +292,21 @@ class Searched:
         return len(np.unique(np.concatenate(found)))
 
     def front_without(self, row: pd.Series) -> pd.DataFrame:
-        """Return the front of the complete trials whose searched keys differ from the ``row``'s."""
+        """Return the frontier of complete trials whose searched values differ from the row's."""
         keys, kept = list(self.parameters), Kept(on_front(self.objectives))
         for rows in self.complete(["trial", *self.values, *keys]):
             kept.add(rows[(rows[keys] != row[keys]).any(axis=1).to_numpy()])
         return self.rows.take(kept.places)
 
     def near_first(self) -> int:
-        """Return the number of the first trial within 1% of the best in the first objective."""
+        """Return the number of the first trial within 1% of the first objective's best value."""
         values = self.steps[self.objectives[0].column].to_numpy(float)
         return int(self.steps["trial"].to_numpy()[is_near(values, values[-1])][0])
 
     def shares_near(self) -> tuple[Floats, Floats]:
         """Return the minimum and maximum share (D,) of each dimension in the total bandwidth.
 
-        Only trials within 1% of the best in the first objective count.
+        Only trials within 1% of the best in the first objective are considered.
         """
         (first, *_), low = self.objectives, np.full(len(self.bandwidths), np.inf)
         best, high = float(self.steps[first.column].iloc[-1]), -low
@@ -310,7 +319,7 @@ class Searched:
 
     @cached_property
     def widest_dims(self) -> tuple[int, int]:
-        """The two dimensions whose shares vary most among the better half of the trials.
+        """The two dimensions whose bandwidth shares vary most among the better half of the trials.
 
         The worse half shows where the search did not go.
         """
@@ -326,7 +335,7 @@ class Searched:
         return int(first), int(second)
 
     def _better_half(self) -> Callable[[pd.DataFrame], np.ndarray]:
-        """Return a test for rows of the better half of the complete trials."""
+        """Return a function that selects rows in the better half of the complete trials."""
         (first, *_), half = self.objectives, -(-self.n_complete // 2)
         losses = first.sign * self.values_of(first)
         losses.partition(half - 1)
@@ -345,10 +354,10 @@ class Searched:
         return is_better
 
     def ranked(self, designs: pd.DataFrame) -> list[tuple[int, int] | None]:
-        """Return for each row the rank (from 1) and the place of its design's best trial, or None.
+        """Return, for each row, the rank (from 1) and the place of the best trial of its design.
 
-        Ranks are among the designs of the complete trials. Columns in which a row of ``designs``
-        has no value are not compared.
+        Or None. Ranks are among the designs of the complete trials. Columns in which a row of
+        ``designs`` has no value are not compared.
         """
         given = [row[self.design].dropna() for _, row in designs.iterrows()]
         same = [Kept(lambda rows: rows.iloc[rank_rows(rows, self.objectives)[:1]]) for _ in given]
@@ -367,14 +376,14 @@ class Searched:
 
 
 def _shares(split: pd.DataFrame) -> Floats:
-    """Return the shares (N, D) of the total bandwidth."""
+    """Return the share of each dimension in the total bandwidth of each split (N, D)."""
     bandwidth = split.to_numpy(float)
     return np.asarray(bandwidth / bandwidth.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True)
 class Overview:
-    """The result of one pass over all rows of a study."""
+    """The counts of all cells, from one pass over all rows of a study."""
 
     rows: Rows
     #: The trials of each cell's search.
@@ -386,7 +395,7 @@ class Overview:
 
     @classmethod
     def from_rows(cls, rows: Rows, study: StudyRecord) -> Self:
-        """Read the rows once."""
+        """Read the rows of a study once, and count the trials of each cell."""
         parts = study.objectives, study.parameters
         found = {cell.cell: Searched(rows, cell, *parts) for cell in study.cells}
         names = dict.fromkeys(name for each in found.values() for name in each.bandwidths)
@@ -405,7 +414,7 @@ class Overview:
         return cls(rows, found, rows.take(np.array(extra_rows, np.int64)), _arrays(shared))
 
     def complete(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
-        """Yield columns of the complete trials, in pieces."""
+        """Yield tables with some columns of the complete trials."""
         wanted = self.rows.existing_columns(columns)
         for rows in self.rows.pieces([*wanted, "cell", "origin", "state"]):
             own = (rows["state"] == COMPLETE) & ~rows["origin"].isin(EXTRA_ORIGINS)
@@ -413,7 +422,7 @@ class Overview:
             yield rows[own.to_numpy()][wanted]
 
     def broken(self) -> Iterator[pd.DataFrame]:
-        """Yield the failed and infeasible trials of the searches, with cell, number and error."""
+        """Yield tables of the searches' failed and infeasible trials: cell, number and error."""
         for rows in self.rows.pieces(["cell", "trial", "origin", "state", "error"]):
             own = rows["state"].isin(BROKEN) & ~rows["origin"].isin(EXTRA_ORIGINS)
             own &= rows["cell"].isin(list(self.searched))

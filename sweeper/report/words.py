@@ -1,4 +1,4 @@
-"""Numbers and quantities as text, for the terminal, pictures and the page."""
+"""Format numbers and quantities as text, for the terminal, pictures and the HTML page."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ def seconds(value: float, digits: int = 4) -> str:
 
 
 def not_exceeded(times: npt.NDArray[np.float64], share: float) -> str:
-    """Format the shortest of ``times`` (seconds) that a ``share`` of them do not exceed."""
+    """Format the percentile ``share`` of ``times`` in seconds."""
     return seconds(float(np.quantile(times, share, method="inverted_cdf")))
 
 
@@ -86,7 +86,7 @@ def percent(value: float) -> str:
 
 
 def fine_percent(value: float) -> str:
-    """Format a share 0..1 that may be close to 0; a dash for NaN."""
+    """Format a share 0..1 with enough digits for shares close to 0; a dash for NaN."""
     if math.isnan(value):
         return "-"
     if 0.995 <= value < 1e6:
@@ -95,28 +95,28 @@ def fine_percent(value: float) -> str:
 
 
 def loss(share: float) -> str:
-    """Format a relative loss; a negative one is 0."""
+    """Format a relative loss; a negative one is shown as 0."""
     return f"{100 * share:.0f}%" if share >= 0.0995 else f"{max(100 * share, 0.0):.2g}%"
 
 
 def measured_in(objective: Objective) -> str:
-    """Name the quantity of a share, unless it is the time."""
+    """Return the text "in" an objective, to qualify a share; "" for the time."""
     return "" if objective is TIME else f" in {objective.title or objective.unit}"
 
 
 def format_behind(share: float) -> str:
-    """Describe a relative loss ``share`` against the best."""
+    """Format a relative loss ``share`` as a distance behind the best."""
     return BEHIND(share=loss(share)) if share >= _LEVEL else AS_GOOD()
 
 
 def ratios(values: Sequence[float]) -> str:
-    """Format the range of factors: "1.10 to 1.25x"."""
+    """Format the range of several factors: "1.10 to 1.25x"."""
     low, high = ratio(min(values)), ratio(max(values))
     return low if low == high else f"{low.removesuffix('x')} to {high}"
 
 
 def format_gain(values: Sequence[float], objective: Objective, name: str) -> str:
-    """Describe factors of improvement over the reference ``name``."""
+    """Return a text on factors of improvement over the reference called ``name``."""
     if min(values) < 1:
         return NOT_GAINED(ratios=ratios(values), reference=name)
     return GAINED(ratios=ratios(values), better=objective.better, reference=name)
@@ -130,17 +130,23 @@ def ratio(value: float | None) -> str:
 
 
 def cost_of(npu_price: float) -> str:
-    """Name a cost: "cluster cost" if NPUs have a price, else "network cost"."""
+    """Return the name of a cost: "cluster cost" if NPUs have a price, else "network cost"."""
     return "cluster cost" if npu_price else "network cost"
 
 
 def waiting(exposed: Iterable[str]) -> str:
-    """Name the exposed time in which no dimension is used, given the exposed collectives."""
+    """Return the name of the exposed time in which no network dimension is used.
+
+    It depends on the collectives with ``exposed`` seconds.
+    """
     return "pipeline bubble" if "receive" in exposed else "waiting for other ranks"
 
 
 def axis(objective: Objective, typical: float) -> tuple[float, str]:
-    """Return the factor by which an objective is plotted, and the label of its axis."""
+    """Return the factor by which an objective's values are plotted, and the label of the axis.
+
+    ``typical`` is a typical value.
+    """
     if isinstance(objective.unit, str):
         title, unit = objective.title, objective.unit
         return objective.factor, f"{title} ({unit})" if title else unit
@@ -152,20 +158,20 @@ _ALL = (EFFECTIVE_TIME, TOKENS, THROUGHPUT, MFU, COST_PER_TOKEN, ENERGY, PERF_PE
 
 
 def known_merits(values: "Mapping[str, float] | pd.Series") -> list[Objective]:
-    """Return the merits that a row or result has, tokens first; samples/s only without tokens."""
+    """Return the figures of merit that a row or result has: tokens/s, or else samples/s."""
     found = [each for each in _ALL if _is_known(values.get(each.column))]
     return [each for each in found if each is not THROUGHPUT or TOKENS not in found]
 
 
 def merit_head(objective: Objective) -> str:
-    """Return the head of a figure's column."""
+    """Return the header of the column of a figure of merit."""
     if isinstance(objective.unit, units.Unit):
         return objective.unit.base
     return "MFU" if objective is MFU else objective.unit
 
 
 def merit_cell(objective: Objective, row: "pd.Series") -> str:
-    """Format a figure whose unit is in the column's head; a dash if unknown."""
+    """Format a figure of merit without its unit; a dash if unknown."""
     value = row.get(objective.column)
     if not _is_known(value):
         return "-"

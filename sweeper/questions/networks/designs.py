@@ -139,9 +139,10 @@ class Designs(CellSource):
         yield from (PARALLEL, *row.settings())
 
     def with_changes(self, changes: Mapping[str, object], below: float) -> "Designs":
-        """Return the designs with changed keys of the workload, and only plans ``below`` a loss.
+        """Return the designs after ``changes`` of keys, with only plans of a bound under ``below``.
 
-        Raises :class:`DimsweepError` for an invalid value, and if no plan may be below the loss.
+        ``below`` is a loss. Raises :class:`DimsweepError` for an invalid value, and
+        :class:`InfeasibleError` if no plan's bound is below the loss.
         """
         config = self.composed.config.with_values(dict(changes))
         found = Designs(replace(self.composed, config=config), self)

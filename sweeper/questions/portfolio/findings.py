@@ -151,7 +151,7 @@ class PortfolioSummary:
     def describe_builds(self) -> list[str]:
         """Return a text on the plan of each workload.
 
-        [] if the workloads have no separate plans.
+        It is [] if the workloads have no separate plans.
         """
         return []
 

@@ -148,7 +148,7 @@ class PlansOnNetworks:
     def next_cell(self, network: int) -> int | None:
         """Return the cell with the lowest bound on a network.
 
-        None if none can beat the best simulated one. Plans without bounds are bounded first, until
+        It is None if none can beat the best simulated one. Plans without bounds are bounded first, until
         none of them can have a lower bound.
         """
         frontier = self.search.frontier
@@ -396,7 +396,7 @@ class SharedSearch:
     def _cells(self, network: int) -> tuple[int, ...]:
         """Return the cell of each workload's best plan on a network.
 
-        -1 for a workload without one.
+        It is -1 for a workload without one.
         """
         return tuple(
             -1 if known.best[network] < 0 else known.search.ledger_number(int(known.best[network]))

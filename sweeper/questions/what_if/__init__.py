@@ -1,1 +1,1 @@
-"""What-ifs: simulate single changes of the best designs, and report the effect of each change."""
+"""Simulate single changes of the best designs (what-ifs), and report the effect of each change."""

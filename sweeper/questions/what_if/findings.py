@@ -119,7 +119,7 @@ class WhatIf:
     def _ratio(self, objective: Objective) -> float | None:
         """Return the value of an objective after the change over the value before.
 
-        None if unknown.
+        It is None if unknown.
         """
         values = [row.get(objective.column) for row in self._rows]
         if any(value is None or not math.isfinite(value) or not value for value in values):
@@ -285,7 +285,7 @@ _CHANGE_TITLE = "change of throughput (%)"
 def chart_changes(cells: Sequence[CellSummary]) -> tuple[str, RowChart] | None:
     """Return a sentence and a chart on the effect of each change.
 
-    None if no change has an effect.
+    It is None if no change has an effect.
     """
     changed = [cell for cell in cells if group_changes(cell)]
     found = {name: group_changes(cell) for name, cell in zip(labels(changed), changed, strict=True)}
