@@ -1,1 +1,1 @@
-"""Measurements and errors: a cluster's parameters, and how far a simulated time may be off."""
+"""Fit a cluster's parameters to measurements, and estimate the errors of simulated times."""

@@ -55,7 +55,7 @@ _DOUBT = 3
 
 @dataclass(frozen=True)
 class Place:
-    """A run's position in the model of errors: near runs share more of their errors."""
+    """The position of a measured run in the model of errors; near runs share more error."""
 
     architecture: str
     gpu: str
@@ -70,18 +70,18 @@ class Place:
 
     @property
     def exponents(self) -> tuple[float, float]:
-        """Exponents of the factors ``Bands.wider`` in this run's deviation."""
+        """Exponents with which the factors ``Bands.wider`` enter this run's standard deviation."""
         return compute_exponents(self.kind == "experts", self.width)
 
 
 def compute_exponents(experts: bool, width: float = _MIDDLE) -> tuple[float, float]:
-    """Return :attr:`Place.exponents` of a model with 2**``width`` features."""
+    """Return the exponents of :attr:`Place.exponents` for a model with 2**``width`` features."""
     return float(experts), _MIDDLE - width
 
 
 @dataclass(frozen=True)
 class Band:
-    """Intervals of the error of a simulated time."""
+    """Intervals of the error of a simulated time, for several probabilities."""
 
     #: Both ends of log(simulated / measured), for each of SHARES.
     ends: tuple[tuple[float, float], ...]
@@ -90,7 +90,10 @@ class Band:
     def from_deviation(
         cls, mean: float, deviation: float, ends: Iterable[tuple[float, float]]
     ) -> "Band":
-        """Build a band from a mean, a deviation, and ``ends`` in deviations from the mean."""
+        """Build the intervals from a mean and a standard deviation.
+
+        ``ends`` are the ends of each interval in deviations from the mean.
+        """
         both = [(mean + low * deviation, mean + high * deviation) for low, high in ends]
         return cls(tuple((float(low), float(high)) for low, high in both))
 
@@ -100,7 +103,7 @@ class Band:
         return float(np.expm1(low)), float(np.expm1(high))
 
     def contains(self, error: float, share: float) -> bool:
-        """Return whether a relative error lies in the interval of a ``share``."""
+        """Return whether a relative error lies in the interval with probability ``share``."""
         low, high = self.relative_ends(share)
         return low <= error <= high
 
@@ -124,10 +127,10 @@ def fade_with_distance(mine: Floats, theirs: Floats) -> Floats:
 
 
 def compute_shared_effects(rows: Sequence[Place], others: Sequence[Place]) -> tuple[Floats, Floats]:
-    """Return the correlations of effects, and the fixed covariance, between two sets of places.
+    """Return correlations of the effects of two sets of places, and their fixed covariance.
 
-    The correlations are (E, R, O), from 0 to 1, without the effect of the run.  The covariance
-    (R, O) is the part that is not fitted.
+    The correlations are (E, R, O), from 0 to 1, without the effect of the run.  The covariance (R,
+    O) is the part that is not fitted.
     """
     kind = _compare_attribute("kind", rows, others)
     source = _compare_attribute("source", rows, others)
@@ -148,7 +151,7 @@ def compute_shared_effects(rows: Sequence[Place], others: Sequence[Place]) -> tu
 
 @dataclass(frozen=True)
 class Bands:
-    """The fitted model of errors."""
+    """The fitted model of the errors of simulated times."""
 
     variances: tuple[float, ...]  # of each of EFFECTS
     #: Factors on deviations: of models with experts, and for each halving of the features.
@@ -191,11 +194,11 @@ class Bands:
         return replace(bands, ends=left.ends(), pairs=left.pairs())
 
     def condition(self, places: Sequence[Place], errors: Sequence[float]) -> "KnownErrors":
-        """Return the model conditioned on known errors."""
+        """Return the model conditioned on the known ``errors`` of runs at ``places``."""
         return KnownErrors(self, tuple(places), tuple(errors))
 
     def deviation_of_difference(self, one: Place, other: Place) -> float:
-        """Return the deviation of the difference of two runs' errors."""
+        """Return the standard deviation of the difference between the errors of two runs."""
         common = self.compute_covariance([one], [other]).item()
         return float(
             np.sqrt(
@@ -204,7 +207,7 @@ class Bands:
         )
 
     def compute_confidence(self, difference: float, one: Place, other: Place) -> float:
-        """Return the probability that the run that is simulated to be slower is measured slower.
+        """Return the probability that the run that is slower in simulation is also measured slower.
 
         The logarithms of the simulated times differ by ``difference``.
         """
@@ -237,7 +240,10 @@ class Bands:
         )
 
     def effect_deviation(self, effect: str, powers: tuple[float, float]) -> float:
-        """Return the deviation of one effect on a run with the given :func:`compute_exponents`."""
+        """Return the standard deviation of one effect on a run with exponents ``powers``.
+
+        See :func:`compute_exponents`.
+        """
         variance = self.variances[EFFECTS.index(effect)]
         return float(np.sqrt(variance) * np.prod(np.power(self.wider, powers)))
 
@@ -266,7 +272,7 @@ class KnownErrors:
         return scipy.linalg.cho_factor(self.bands.compute_full_covariance(self.places), lower=True)
 
     def predict(self, places: Sequence[Place]) -> tuple[Floats, Floats]:
-        """Return the means and deviations of the errors of other runs."""
+        """Return the means and standard deviations of the errors of runs at ``places``."""
         cross = self.bands.compute_covariance(self.places, places)
         return _predict_errors(
             self._factor, cross, self.bands.compute_variances(places), self.errors
@@ -281,7 +287,7 @@ class KnownErrors:
 def _predict_errors(
     factor: tuple[Floats, bool], cross: Floats, alone: Floats, errors: Sequence[float] | Floats
 ) -> tuple[Floats, Floats]:
-    """Return the means and deviations of P errors, given K known ``errors``.
+    """Return the means and standard deviations of P errors, given K known ``errors``.
 
     ``factor`` is the Cholesky factor of the covariance of the known errors, ``cross`` (K, P) their
     covariance with the P errors, and ``alone`` (P,) the variances of these.
@@ -293,7 +299,7 @@ def _predict_errors(
 
 @dataclass(frozen=True)
 class LeaveSourceOut:
-    """The errors of each source, predicted from all other sources."""
+    """The errors of the runs of each source, predicted from the runs of all other sources."""
 
     bands: Bands
     places: tuple[Place, ...]
@@ -309,7 +315,7 @@ class LeaveSourceOut:
 
     @cached_property
     def _covariances(self) -> tuple[Floats, Floats]:
-        """The (N, N) covariance of errors, and their (N,) variances if their source were new."""
+        """Covariance (N, N) of errors, and the variances (N,) of rows of a new source."""
         places = [replace(place, free=False) for place in self.places]
         return self.bands.compute_full_covariance(self.places), self.bands.compute_variances(places)
 
@@ -324,9 +330,10 @@ class LeaveSourceOut:
         )
 
     def ends(self, but: str = "") -> tuple[tuple[float, float], ...]:
-        """Return the ends of each of SHARES, in deviations, without the source ``but``.
+        """Return both ends of the interval for each of SHARES, in standard deviations.
 
-        A source has the weight of the root of its number of rows, which share most of their errors.
+        The source ``but`` is left out. A source is weighted by the square root of its number of
+        rows, which share most of their errors.
         """
         if but not in self._ends:
             self._ends[but] = self._compute_ends(but)
@@ -360,7 +367,7 @@ class LeaveSourceOut:
         )
 
     def band(self, number: int) -> Band:
-        """Return the error intervals of a row, from the other sources."""
+        """Return the error intervals of a row, computed from the rows of other sources."""
         source = self.places[number].source
         means, deviations = self._predictions[source]
         at = self.groups[source].index(number)
@@ -371,7 +378,7 @@ class LeaveSourceOut:
         return {source: self.predict(source) for source in self.groups}
 
     def list_pairs(self) -> list[tuple[int, int]]:
-        """Return pairs of runs of one source, GPU and kind, at most about _PAIRS a source."""
+        """Return pairs of runs of one source, GPU and kind of model, about _PAIRS a source."""
         found = []
         for own in self.groups.values():
             pairs = [
@@ -385,7 +392,10 @@ class LeaveSourceOut:
         return found
 
     def pairs(self, but: str = "\n") -> tuple[float, float]:
-        """Fit Student's t to the differences of errors in pairs; return its degrees and scale."""
+        """Fit Student's t to the differences of errors in pairs; return its degrees and scale.
+
+        The source ``but`` is left out.
+        """
         scores = [
             (self.errors[a] - self.errors[b])
             / self.bands.deviation_of_difference(self.places[a], self.places[b])

@@ -1,4 +1,4 @@
-"""The calibration of a cluster: fit its parameters to measurements, print it, write its file."""
+"""Calibrate a cluster: fit its parameters to measurements, print them, and write its file."""
 
 import math
 import re
@@ -46,7 +46,7 @@ UNEXPLAINED = 3.0  # deviations beyond which the others do not explain a measure
 
 @dataclass(frozen=True)
 class Calibration:
-    """A calibrated cluster: its parameters' posterior, and the measurements behind it."""
+    """A calibrated cluster: its parameters' posterior, and the measurements used."""
 
     config: Config
     parameters: list[Parameter]
@@ -57,12 +57,12 @@ class Calibration:
 
     @property
     def widths(self) -> Floats:
-        """(P,) prior deviations."""
+        """Standard deviations (P,) of the prior of the parameters."""
         return np.array([each.width for each in self.parameters])
 
     @property
     def maxima(self) -> Floats:
-        """(P,) upper bounds of the parameters."""
+        """Upper bounds (P,) of the parameters."""
         return np.array([each.maximum_logarithm(self.config) for each in self.parameters])
 
     @cached_property
@@ -72,21 +72,21 @@ class Calibration:
 
     @property
     def preset_errors(self) -> Floats:
-        """(N,) relative errors of the preset: simulated / measured - 1."""
+        """Relative errors (N,) of times simulated with the preset: simulated / measured - 1."""
         return np.asarray(np.expm1(self.before - self.linear.measured))
 
     @property
     def fitted_errors(self) -> Floats:
-        """(N,) relative errors of the calibrated cluster."""
+        """Relative errors (N,) of times simulated with the calibrated cluster."""
         return np.asarray(np.expm1(self.linear.predict(self.posterior.mean) - self.linear.measured))
 
     @property
     def left_out_errors(self) -> Floats:
-        """(N,) relative errors of each measurement when predicted from the others."""
+        """Relative errors (N,) of each measurement, predicted from all other measurements."""
         return np.asarray(np.expm1(self.leave_one_out.errors))
 
     def describe_effect(self, number: int) -> str:
-        """Return the parameter that a measurement would change most by itself, and its change."""
+        """Return the parameter that a measurement alone changes most, and its change, as text."""
         rows = np.arange(len(self.observations)) == number
         near = replace(self.linear, center=np.zeros(len(self.parameters)), values=self.before)
         one = near.select_rows(rows)
@@ -98,12 +98,12 @@ class Calibration:
 
     @property
     def unexplained(self) -> list[int]:
-        """Numbers of the measurements that differ too much from the others."""
+        """Numbers of the measurements that differ too much from the prediction by the others."""
         return [i for i, score in enumerate(self.leave_one_out.scores) if abs(score) > UNEXPLAINED]
 
     @property
     def has_one_model(self) -> bool:
-        """Whether all iterations are of one model, whose error is attributed to the cluster."""
+        """True if all iterations are of one model; its error is then attributed to the cluster."""
         plans = [
             compute_plan_coordinates(each.config)
             for each in self.observations
@@ -114,7 +114,7 @@ class Calibration:
 
     @property
     def error(self) -> float:
-        """Deviation of the error of an iteration of an unmeasured plan, parameters excluded."""
+        """Standard deviation of an unmeasured plan's error, apart from the parameters."""
         return compute_unmeasured_deviation(self.config)
 
     @property
@@ -124,12 +124,12 @@ class Calibration:
         return max((each.topology.build().n_npus for each in own), default=1)
 
     def settings(self) -> dict[str, Any]:
-        """Return the keys of the calibrated cluster with their values."""
+        """Return the configuration keys of the calibrated cluster with their values."""
         return compute_settings(self.config, self.parameters, self.posterior.mean)
 
     @property
     def mean_errors(self) -> tuple[float, float]:
-        """Mean errors of iterations: by the preset, and predicted from the others."""
+        """Mean absolute errors of iterations: of the preset, and predicted from the others."""
         own = [i for i, each in enumerate(self.observations) if each.kind == "iteration"]
         own = own or list(range(len(self.observations)))
         return (
@@ -141,7 +141,7 @@ class Calibration:
 def calibrate(
     config: Config, observations: Sequence[Observation], widths: dict[str, float]
 ) -> Calibration:
-    """Calibrate a cluster.
+    """Calibrate a cluster: fit its parameters to measurements.
 
     Parameters
     ----------
@@ -150,12 +150,12 @@ def calibrate(
     observations
         The measurements.
     widths
-        The prior deviation of each of WIDTHS.
+        The standard deviation of the prior of each of WIDTHS.
 
     Raises
     ------
     DimsweepError
-        There are no measurements, or one cannot be simulated.
+        If there are no measurements, or one cannot be simulated.
     """
     if not observations:
         raise DimsweepError("there are no measurements", code="missing")
@@ -181,9 +181,10 @@ def calibrate(
 
 
 def _check_plausible(observations: Sequence[Observation], ratios: Floats) -> None:
-    """Refuse iterations, and medians of other kinds, that differ from the preset beyond reason.
+    """Raise :class:`DimsweepError` for measurements that differ implausibly from the preset.
 
-    ``ratios`` are logarithms of predicted over measured values.
+    Checked are iterations, and medians of other kinds. ``ratios`` are logarithms of predicted over
+    measured values.
     """
     kinds = np.array([each.kind for each in observations])
     of_kind = {kind: float(np.median(ratios[kinds == kind])) for kind in dict.fromkeys(kinds)}
@@ -229,7 +230,7 @@ def find_cluster_file(name: str) -> Path:
 
 
 def format_cluster_file(found: Calibration, choices: Mapping[str, str]) -> str:
-    """Return the text of a cluster's file: the options of its groups, and the calibrated keys."""
+    """Return the text of a cluster's file: options of config groups, and the calibrated keys."""
     tree: dict[str, Any] = {
         "defaults": [{f"override /{group}": choices[group]} for group in _GROUPS]
     }
@@ -321,6 +322,9 @@ def _print_parameters(found: Calibration, console: Console) -> None:
 
 
 def _format_interval(mean: float, deviation: float, degrees: float, most: float) -> str:
-    """Format the 90 % interval of a factor - 1; its logarithm has the upper bound ``most``."""
+    """Format the 90 % interval of a factor minus 1, given its logarithm's mean and deviation.
+
+    The logarithm has the upper bound ``most``.
+    """
     half = student.ppf((1 + SHARES[-1]) / 2, degrees) * deviation
     return f"{expm1(mean - half):+.0%} to {expm1(min(mean + half, most)):+.0%}"

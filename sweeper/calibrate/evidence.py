@@ -1,7 +1,7 @@
-"""Error intervals of simulated times, for the terminal, the page and JSON.
+"""Error intervals of simulated times, for the terminal, the HTML page and JSON.
 
-The intervals come from measured runs of other clusters, or from the posterior of a calibrated
-cluster.  If neither covers a configuration, a reason is given instead.
+The intervals are computed from measured runs of other clusters, or from the posterior of a
+calibrated cluster.  If neither covers a configuration, a reason is given instead.
 
 ``dimsweep verify clusters`` simulates the measured runs; its ``--evidence`` writes evidence.csv.
 :mod:`bands` has the statistics.
@@ -56,7 +56,7 @@ _ARCHITECTURES = {
 
 @dataclass(frozen=True)
 class Facts:
-    """The properties of a configuration that decide which measured runs are comparable."""
+    """The properties of a configuration by which comparable measured runs are found."""
 
     gpu: str
     kind: str  # "dense" or "experts"
@@ -86,7 +86,7 @@ class Facts:
         return next(known, self.gpu)
 
     def place(self, source: str = "", *, free: bool = False) -> Place:
-        """Return its position in the model of errors."""
+        """Return the position of the configuration in the model of errors."""
         return Place(
             self.architecture,
             self.gpu,
@@ -113,12 +113,12 @@ class Run:
 
     @property
     def origin(self) -> str:
-        """Publisher: all documents of a repository, and all rounds of MLPerf, are one source."""
+        """Name of the source: a repository's documents, and MLPerf's rounds, are one source."""
         return re.sub(r"_v[\d.]+$", "", self.source.partition(":")[0])
 
     @property
     def place(self) -> Place:
-        """Position in the model of errors."""
+        """Position of the run in the model of errors."""
         return self.facts.place(self.origin, free=self.alone)
 
     @property
@@ -146,12 +146,12 @@ class Evidence:
         return high - low
 
     def measured_within(self, share: float) -> str:
-        """Return the interval of measured times relative to simulated ones: ``-4 to +14%``."""
+        """Return the interval of measured relative to simulated times, as text: ``-4 to +14%``."""
         low, high = (each * 100 - 100 for each in self._measured(share))
         return f"{low:+.0f} to {high:+.0f}%"
 
     def expected(self, seconds: float, share: float = SHARES[-1]) -> str:
-        """Return the measured times that a simulated one predicts: ``16.1 to 17.6 s``."""
+        """Return the measured times to expect for a simulated one, as text: ``16.1 to 17.6 s``."""
         low, high = (
             units.format_quantity(seconds * each, units.TIME, 3) for each in self._measured(share)
         )
@@ -165,7 +165,7 @@ class Evidence:
 
     @property
     def basis(self) -> str:
-        """What the intervals rest on."""
+        """Text on the measurements from which the intervals were computed."""
         if self.own:
             return f"the posterior of {self.own} measurement{'s'[: self.own > 1]} of this cluster"
         rest = f"measured runs of {self.sources} sources, each left out in turn"
@@ -180,7 +180,7 @@ class Evidence:
         )
 
     def expect(self, seconds: float) -> str:
-        """Return what a measurement of a simulated time would be, in a sentence."""
+        """Return a sentence with the measured times to expect for a simulated time."""
         if self.band is None:
             return f"{UNCOVERED}: {self.reason}"
         half, most = (self.expected(seconds, share) for share in SHARES)
@@ -196,7 +196,7 @@ class Evidence:
         )
 
     def plain(self) -> dict[str, Any]:
-        """Return it as data for JSON; ``intervals`` is null if there is a ``reason``."""
+        """Return the evidence as data for JSON; ``intervals`` is null if there is a ``reason``."""
         return {
             "intervals": self.band and {str(s): list(self.band.relative_ends(s)) for s in SHARES},
             "runs": len(self.runs),
@@ -210,8 +210,8 @@ class Evidence:
 def find_evidence(config: Config) -> Evidence:
     """Return the error interval of a configuration's simulated time.
 
-    It rests on the cluster's own measurements if the cluster was calibrated, else on published
-    runs of other clusters.
+    It is computed from the cluster's own measurements if the cluster was calibrated, else from
+    published runs of other clusters.
     """
     if config.calibration:
         return _find_calibrated_evidence(config)
@@ -236,7 +236,7 @@ def _find_calibrated_evidence(config: Config) -> Evidence:
 
 
 def compute_confidence(difference: float, one: Config, other: Config) -> float | None:
-    """Return the probability that the configuration simulated to be slower is measured slower.
+    """Return the probability that the configuration that is simulated slower is measured slower.
 
     The logarithms of the simulated times differ by ``difference``.  The result is None if no
     measured run covers one of the configurations.
@@ -271,12 +271,12 @@ def compute_confidence_on_measured_network(
 
 
 def can_be_judged(own: Facts, runs: Sequence[Facts]) -> bool:
-    """Return whether runs of other sources cover a measured run's kind and scale."""
+    """Return whether runs of other sources cover the kind and scale of the measured run ``own``."""
     return any(_has_same_kind(own, run) for run in runs) and not _explain_scale(own, runs)
 
 
 def _collect_measurable_facts(config: Config) -> tuple[Facts | None, str]:
-    """Return the facts of a configuration; or None and the reason why it was not measured."""
+    """Return the facts of a configuration; or None and the reason why no measurement covers it."""
     if reason := _explain_unmeasured_kind(config):
         return None, reason
     machines = _common_machines(config)
@@ -289,7 +289,7 @@ def _collect_measurable_facts(config: Config) -> tuple[Facts | None, str]:
 
 
 def explain_missing_evidence(own: Facts, runs: Sequence[Facts]) -> str:
-    """Return the reason why ``runs`` do not cover a configuration, or an empty text."""
+    """Return the reason why ``runs`` do not cover a configuration; "" if they do."""
     for keep, why in _RULES:
         if not any(keep(own, run) for run in runs):
             return why(own, runs)
@@ -354,7 +354,7 @@ def _common_machines(config: Config) -> set[str]:
 
 
 def _explain_unmeasured_kind(config: Config) -> str:
-    """Return why a configuration is of an unmeasured kind, or an empty text."""
+    """Return the reason why no configuration of this kind was measured; "" if some were."""
     workload, topology, npu = config.workload, config.topology, config.npu
     if not isinstance(workload, Model) or not isinstance(workload.model, Transformer):
         return "measured runs train transformers with a plan; this workload is another kind"
@@ -373,7 +373,7 @@ def _explain_unmeasured_kind(config: Config) -> str:
 
 
 def _explain_unmeasured_setting(config: Config) -> str:
-    """Return the setting that differs from all measured machines, or an empty text."""
+    """Return the setting that differs from all measured machines, as text; "" if none does."""
     npu = config.npu
     if config.other_npus:
         return "no measured run mixes NPUs of several kinds"
@@ -488,7 +488,7 @@ _RULES: tuple[tuple[Callable[[Facts, Facts], bool], _Why], ...] = (
 
 
 def _explain_software(own: Facts, runs: Sequence[Facts]) -> str:
-    """Return the stack's setting that is outside the measured range, or an empty text."""
+    """Return the software setting that is outside the measured range, as text; "" if none is."""
     runs = [run for run in runs if run.architecture == own.architecture]
     for name in SOFTWARE:
         known = sorted({value for run in runs for value in getattr(run, name)})
@@ -568,7 +568,7 @@ _DOUBLING = 0.02
 
 
 class _StoredPosterior(BaseModel):
-    """A posterior as ``dimsweep calibrate`` writes it."""
+    """A posterior in the file that ``dimsweep calibrate`` writes."""
 
     parameters: list[str]
     keys: dict[str, str | float | list[str | float]]
@@ -611,7 +611,7 @@ def serialize_posterior(
 
 
 def _find_overridden_key(config: Config) -> str:
-    """Return the first key that was changed after the calibration, or an empty text."""
+    """Return the first key that was changed after the calibration; "" if none was."""
     for key, value in _read_posterior(config).keys.items():
         try:
             now = config.value(key)
@@ -623,16 +623,19 @@ def _find_overridden_key(config: Config) -> str:
 
 
 def _posterior_band(config: Config) -> Band:
-    """Return the error band of a time on a calibrated cluster.
+    """Return the error intervals of a time on a calibrated cluster.
 
-    Its deviation combines the uncertainty of the parameters, by the time's slopes, with the error
-    of an unmeasured plan, which grows beyond the measured number of GPUs.
+    Their standard deviation combines the uncertainty of the parameters, by the time's slopes, with
+    the error of an unmeasured plan, which grows beyond the measured number of GPUs.
     """
     return _cached_band(json.dumps(config.text, default=str))
 
 
 def _read_posterior(config: Config) -> _StoredPosterior:
-    """Read ``config.calibration``; refuse what ``dimsweep calibrate`` cannot have written."""
+    """Read ``config.calibration``.
+
+    Raise an error for one that ``dimsweep calibrate`` cannot write.
+    """
     try:
         return _StoredPosterior.model_validate(config.calibration)
     except ValidationError as error:
@@ -660,7 +663,10 @@ def _cached_band(text: str) -> Band:
 def compute_slopes(
     config: Config, names: list[str], logarithm: Callable[[Config], float]
 ) -> Floats:
-    """Return (P,) slopes of a simulated logarithm, by steps downwards: shares stay below 1."""
+    """Return the derivatives (P,) of a simulated logarithm by the parameters ``names``.
+
+    Finite differences step downwards, so that shares stay below 1.
+    """
     known = {each.name: each for each in list_parameters(config)}
     middle, found = logarithm(config), []
     for name in names:

@@ -30,7 +30,10 @@ def _times(unit: float) -> Seconds:
 
 
 def _rate(name: str, *, per_gpu: bool = False) -> Seconds:
-    """Return seconds from an amount of an iteration per second, such as tokens."""
+    """Return a conversion to seconds from an amount per second, such as tokens per second.
+
+    ``name`` is the amount of an iteration; ``per_gpu``: the rate is of one GPU.
+    """
 
     def seconds(value: float, config: Config) -> float:
         program = build_program(config)
@@ -45,12 +48,12 @@ def _rate(name: str, *, per_gpu: bool = False) -> Seconds:
 
 
 def _tflops(value: float, config: Config) -> float:
-    """Return seconds from 10^12 model FLOP/s of one GPU."""
+    """Convert 10^12 model FLOP/s of one GPU to seconds per iteration."""
     return _rate("flops", per_gpu=True)(value * 1e12, config)
 
 
 def _mfu(value: float, config: Config, *, is_percent: bool = False) -> float:
-    """Return seconds from model FLOPs utilisation; a value above 1 is percent."""
+    """Convert model FLOPs utilisation to seconds per iteration; a value above 1 is in percent."""
     share = value / 100 if is_percent or value > 1 else value
     if share > 1:
         raise DimsweepError(f"an MFU of {value:g} % exceeds 100 %", code="out-of-range")
@@ -84,7 +87,7 @@ EXAMPLES = "seconds, ms, tokens/s, tokens/s/GPU, samples/s, TFLOP/s/GPU or MFU"
 
 
 def find_speed(column: str) -> Seconds | None:
-    """Return the conversion of a column of times or rates to seconds; None for other columns.
+    """Return the function that converts a column of times or rates to seconds; None for others.
 
     Case, signs between words and the word "per" do not matter: "TFLOPs/GPU",
     "tokens_per_second_per_gpu" and "MFU (%)" are known.
@@ -214,7 +217,7 @@ def _compose_config(settings: Mapping[str, Any], overrides: Sequence[str], where
 
 
 def _count_nodes(gpus: str, overrides: Sequence[str]) -> str:
-    """Return the number of nodes with ``gpus`` GPUs; refuse nodes that are not full."""
+    """Return the number of nodes with ``gpus`` GPUs; raise an error if a node is not full."""
     a_node = compose([*overrides, "nodes=1"]).config.topology.build().n_npus
     nodes, rest = divmod(int(gpus), a_node) if gpus.isdecimal() else (0, 1)
     if rest or not nodes:
@@ -229,7 +232,7 @@ def _format_value(value: Any) -> str:
 
 @contextmanager
 def _placing_errors(where: str) -> Iterator[None]:
-    """Place errors at ``where``."""
+    """Return a context that adds ``where`` to the place of errors."""
     try:
         yield
     except DimsweepError as error:
@@ -237,7 +240,7 @@ def _placing_errors(where: str) -> Iterator[None]:
 
 
 def _read_rows(text: str) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the line number and the filled cells of each row, by columns in small letters."""
+    """Yield line number and nonempty cells of each row, by column name in lower case."""
     every = enumerate(text.splitlines(), 1)
     rows = [(number, line) for number, line in every if line.strip() and line[0] != "#"]
     delimiter = delimiter_of(text)
@@ -252,7 +255,7 @@ def _read_rows(text: str) -> Iterator[tuple[int, dict[str, str]]]:
 
 @contextmanager
 def reading_csv(path: Path) -> Iterator[None]:
-    """Turn errors of the csv module into a :class:`DimsweepError` that names the file."""
+    """Return a context that turns errors of the csv module into errors that name the file."""
     try:
         yield
     except csv.Error as error:

@@ -1,4 +1,4 @@
-"""Measured kernels: cases that `dimsweep measure` times, and kernels in profiles of PyTorch."""
+"""Measured kernels: cases timed by `dimsweep measure`, and kernels in profiles of PyTorch."""
 
 import json
 import re
@@ -29,12 +29,12 @@ class _TimedCase(BaseModel):
 
     @property
     def seconds(self) -> float:
-        """Measured time."""
+        """Measured time of the kernel."""
         return self.ms / 1e3
 
 
 class Product(_TimedCase):
-    """An m x k by k x n product."""
+    """A measured matrix product, m x k by k x n."""
 
     kind: Literal["product"] = "product"
     m: _Size
@@ -46,7 +46,7 @@ class Product(_TimedCase):
         return f"product, {self.m} x {self.k} x {self.n} in {self.precision}"
 
     def build_kernel(self) -> Kernel:
-        """Return the simulated kernel."""
+        """Return the kernel to simulate."""
         product = MatMul(1, self.m, self.k, self.n)
         n_bytes = 2.0 * (self.m * self.k + self.k * self.n + self.m * self.n)
         narrow = "" if self.precision == "bf16" else self.precision
@@ -54,7 +54,7 @@ class Product(_TimedCase):
 
 
 class FusedAttention(_TimedCase):
-    """Causal attention of ``heads`` of ``size`` over ``sequence`` tokens."""
+    """A measured kernel of causal attention: ``heads`` of ``size`` over ``sequence`` tokens."""
 
     kind: Literal["attention"]
     batch: _Size
@@ -67,7 +67,7 @@ class FusedAttention(_TimedCase):
         return f"attention, {self.batch} x {self.heads} heads of {self.sequence}, {self.direction}"
 
     def build_kernel(self) -> Kernel:
-        """Return the simulated kernel."""
+        """Return the kernel to simulate."""
         heads, n = self.batch * self.heads, self.sequence
         back = self.direction == "backward"
         flops = 2.0 * heads * n * n * self.size * (2.5 if back else 1.0)
@@ -76,7 +76,7 @@ class FusedAttention(_TimedCase):
 
 
 class Elementwise(_TimedCase):
-    """An elementwise kernel on ``tokens`` times ``hidden`` values."""
+    """A measured elementwise kernel on ``tokens`` times ``hidden`` values."""
 
     bound: ClassVar[str] = "memory"
     kind: Literal["elementwise"]
@@ -88,13 +88,13 @@ class Elementwise(_TimedCase):
         return f"{self.op} of {self.tokens} x {self.hidden}"
 
     def build_kernel(self) -> Kernel:
-        """Return the simulated kernel."""
+        """Return the kernel to simulate."""
         n_bytes = float(_PASSES[self.op] * self.tokens * self.hidden)
         return Kernel("", 0.0, n_bytes, launched=False)
 
 
 class Launch(BaseModel):
-    """An empty kernel, from its call to its end."""
+    """A measured empty kernel: the time from its call to its end."""
 
     bound: ClassVar[str] = "launch"
     kind: Literal["launch"]
@@ -102,14 +102,14 @@ class Launch(BaseModel):
 
     @property
     def seconds(self) -> float:
-        """Measured time."""
+        """Measured time of the kernel."""
         return self.end_us / 1e6
 
     def __str__(self) -> str:
         return "launch"
 
     def build_kernel(self) -> Kernel:
-        """Return the simulated kernel."""
+        """Return the kernel to simulate."""
         return Kernel("", 0.0, 64.0)
 
 
@@ -119,7 +119,7 @@ _KINDS = ("product", "attention", "elementwise", "launch")
 
 
 def read_cases(path: Path) -> Iterator[Case]:
-    """Yield the cases of a file of ``dimsweep measure``, except failed and unmodelled ones.
+    """Yield the cases in a file of ``dimsweep measure``; skip failed ones and ones without a model.
 
     Raises :class:`DimsweepError` naming the line of an invalid case.
     """
@@ -144,7 +144,7 @@ def read_cases(path: Path) -> Iterator[Case]:
 
 
 def _is_unmodelled(fields: dict[str, Any]) -> bool:
-    """Return whether the model has no kernel for a case's precision or operation."""
+    """Return whether the simulator has no kernel for a case's precision or operation."""
     if fields["kind"] == "product":
         return fields.get("precision") in ("fp16", "fp32", "tf32")
     return fields["kind"] == "elementwise" and str(fields.get("op")) not in _PASSES
@@ -152,7 +152,7 @@ def _is_unmodelled(fields: dict[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class CaseTime:
-    """The prediction of a single kernel's seconds on a cluster's NPU."""
+    """Predicts the seconds of a measured kernel on a cluster's NPU."""
 
     case: Case
 
@@ -186,7 +186,7 @@ _STEP = "ProfilerStep"
 
 @dataclass(frozen=True)
 class ProfiledStep:
-    """Seconds of a profiled step and of its kernels."""
+    """Measured seconds of a profiled training step and of its kernels."""
 
     step: float
     products: float  # attention included
@@ -197,9 +197,10 @@ class ProfiledStep:
 
 
 def read_profiled(path: Path) -> ProfiledStep:
-    """Return the mean step of a profile: of its marked steps, or else from first to last kernel.
+    """Return the mean training step of a profile.
 
-    Raises :class:`DimsweepError` for a profile without kernels of a device.
+    Steps are those that the profile marks, or else all from the first to the last kernel. Raises
+    :class:`DimsweepError` for a profile without kernels of a device.
     """
     profile = read_profile(path)
     if not profile.kernels:
@@ -238,7 +239,7 @@ def _measure_busy_time(profile: Profile) -> float:
 
 
 def _count_steps(path: Path) -> int:
-    """Return the number of steps that a profile marks (with ``schedule``), at least 1."""
+    """Return the number of steps that a profile marks (option ``schedule``), at least 1."""
     marks = re.findall(rf'"{_STEP}#(\d+)"'.encode(), read_bytes(path, "profile"))
     return max(1, len(set(marks)))
 
@@ -253,7 +254,7 @@ class ProfiledProduct(NamedTuple):
 
 
 def read_products(profile: Path, trace: Path) -> list[ProfiledProduct]:
-    """Return the products of a profile, with shapes from the execution trace of the same step.
+    """Return the matrix products of a profile, with shapes from the same step's execution trace.
 
     The number of an operator's call joins the trace with the kernels of the profile.  Raises
     :class:`DimsweepError` for an invalid execution trace.
@@ -275,7 +276,7 @@ def read_products(profile: Path, trace: Path) -> list[ProfiledProduct]:
 
 
 def _find_product_shape(op: HostOp) -> tuple[int, int, int] | None:
-    """Return (m, k, n) of a product in 16 bits, and None for any other operator."""
+    """Return (m, k, n) if an operator is a matrix product in 16 bits, else None."""
     if op.name not in ("aten::mm", "aten::addmm") or not re.search("BFloat16|Half", str(op.types)):
         return None
     try:

@@ -49,7 +49,7 @@ _SMALL_STEPS = (("llama_small", (2, 64, 4, 2, 128, 512), 32, 2),)
 
 
 class Machine:
-    """The device that is measured, and its timer."""
+    """The measured device, with its timer."""
 
     def __init__(self, small: bool) -> None:
         self.cuda = torch.cuda.is_available()
@@ -63,18 +63,21 @@ class Machine:
         self.device = torch.device(f"cuda:{self.local}" if self.cuda else "cpu")
 
     def wait(self) -> None:
-        """Wait for the device."""
+        """Wait until the device has finished all work."""
         if self.cuda:
             torch.cuda.synchronize()
 
     def free(self) -> None:
-        """Release cached memory."""
+        """Release the device memory that PyTorch caches."""
         gc.collect()
         if self.cuda:
             torch.cuda.empty_cache()
 
     def seconds(self, run: Callable[[], Any], most: int = 30, budget: float = 1.0) -> float:
-        """Return the median time of a call on the device, after a few calls to warm up."""
+        """Return the median time of a call of ``run`` on the device, after a few calls to warm up.
+
+        At most ``most`` calls are timed, within about ``budget`` seconds.
+        """
         for _ in range(1 if self.small else 3):
             run()
         self.wait()
@@ -98,7 +101,7 @@ class Machine:
         return float(begin.elapsed_time(end)) / 1e3
 
     def describe(self) -> dict[str, Any]:
-        """Return the device and the versions of its software."""
+        """Return the name of the device and the versions of its software."""
         facts: dict[str, Any] = {
             "torch": torch.__version__,
             "ranks": self.ranks,
@@ -112,13 +115,13 @@ class Machine:
 
 
 class Cases:
-    """A file of cases, one per line; a failed case records its error."""
+    """A writer of a file of measured cases, one per line; a failed case records its error."""
 
     def __init__(self, file: Path, machine: Machine) -> None:
         self._file, self._machine = file.open("w", encoding="utf-8"), machine
 
     def add(self, measure: Callable[[], dict[str, float]], **keys: Any) -> None:
-        """Write one case: its ``keys``, and the result of ``measure``."""
+        """Write one case: its ``keys``, and the fields that ``measure`` returns."""
         try:
             case = keys | measure()
         except Exception as error:  # out of memory, or a kernel that this GPU lacks
@@ -128,7 +131,7 @@ class Cases:
         self._file.flush()
 
     def time(self, run: Callable[[], Any], **keys: Any) -> None:
-        """Write one case with the time of ``run``."""
+        """Write one case with the median time of a call of ``run``."""
         self.add(lambda: {"ms": self._machine.seconds(run) * 1e3}, **keys)
 
 
@@ -197,7 +200,7 @@ def measure_attention(machine: Machine, cases: Cases) -> None:
 
 
 def measure_memory(machine: Machine, cases: Cases) -> None:
-    """Measure kernels that are bound by memory."""
+    """Measure kernels whose time is limited by memory bandwidth."""
     for tokens, hidden in _TOKENS if not machine.small else ((16, 32),):
         x, y, z = (
             torch.randn(tokens, hidden, device=machine.device, dtype=torch.bfloat16)
@@ -218,7 +221,7 @@ def measure_memory(machine: Machine, cases: Cases) -> None:
 
 
 def measure_launches(machine: Machine, cases: Cases) -> None:
-    """Measure empty kernels that are launched in a loop."""
+    """Measure the time of empty kernels that are launched in a loop."""
     x, many = torch.zeros(16, device=machine.device), 20 if machine.small else 2000
 
     def measure() -> dict[str, float]:
@@ -249,7 +252,10 @@ class Block(nn.Module):
         self.down = nn.Linear(ffn, hidden, bias=False)
 
     def forward(self, x: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
-        """Apply the layer to ``x``; ``turns`` are the angles of the rotary embedding."""
+        """Apply the layer to the activations ``x``.
+
+        ``turns`` are the angles of the rotary embedding.
+        """
         b, n, hidden = x.shape
         parts = self.qkv(_normalize(x, self.first)).view(b, n, -1, self.size).transpose(1, 2)
         q, k, v = parts.split([self.heads, self.kv, self.kv], 1)
@@ -285,7 +291,7 @@ class Llama(nn.Module):
         self.half = hidden // heads // 2
 
     def forward(self, ids: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Return the loss."""
+        """Return the loss of predicting ``targets`` from the tokens ``ids``."""
         x = self.words(ids)
         rates = 500000.0 ** (-torch.arange(self.half, device=ids.device) / self.half)
         turns = torch.outer(torch.arange(ids.shape[1], device=ids.device), rates)
@@ -296,7 +302,7 @@ class Llama(nn.Module):
 
 
 class Trainer:
-    """A model in bf16 whose optimizer keeps weights and moments in fp32."""
+    """A bf16 model with an optimizer that keeps weights and moments in fp32."""
 
     def __init__(self, machine: Machine, shape: tuple[int, ...], sequence: int, batch: int) -> None:
         with torch.device(machine.device):
@@ -347,7 +353,7 @@ def measure_steps(machine: Machine, folder: Path) -> None:
 def _build_row(
     name: str, shape: tuple[int, ...], sequence: int, batch: int, ranks: int
 ) -> dict[str, Any]:
-    """Return a row of the table, by keys of dimsweep's configuration."""
+    """Return a row of the table of steps, by keys of dimsweep's configuration."""
     layers, hidden, heads, kv, ffn, words = shape
     model = {
         "layers": layers,
@@ -413,7 +419,7 @@ def _write_table(file: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def measure_collectives(machine: Machine, folder: Path) -> None:
-    """Measure collectives among all ranks; bytes are counted as in nccl-tests."""
+    """Measure collectives among all ranks; the size in bytes is defined as in nccl-tests."""
     import torch.distributed as dist
 
     nodes = max(1, machine.ranks // int(os.environ.get("LOCAL_WORLD_SIZE", machine.ranks)))
@@ -450,7 +456,10 @@ def measure_collectives(machine: Machine, folder: Path) -> None:
 
 @contextmanager
 def recording_power(machine: Machine, file: Path) -> Iterator[None]:
-    """Record the GPU's power and clocks with nvidia-smi, twice a second, if it is installed."""
+    """Return a context that records the GPU's power and clocks with nvidia-smi, if installed.
+
+    It records twice a second into ``file``.
+    """
     query = "timestamp,power.draw,power.limit,clocks.sm,clocks.max.sm,temperature.gpu"
     process = None
     if machine.cuda and machine.rank == 0:

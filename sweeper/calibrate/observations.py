@@ -1,4 +1,4 @@
-"""Measurements that calibrate a cluster, each with its prediction by a configuration."""
+"""Read measurements to which a cluster is calibrated, each with a function that predicts it."""
 
 import csv
 import math
@@ -82,7 +82,7 @@ Predict = Callable[[Config], float]
 
 @dataclass(frozen=True)
 class Observation:
-    """A measured value and the function that predicts it."""
+    """A measured value, and the function that predicts it from a configuration."""
 
     name: str
     kind: str
@@ -193,13 +193,13 @@ def _observe_collectives(path: Path) -> list[Observation]:
 
 
 def _divide_deviation(kind: str, rows: int) -> float:
-    """Return the deviation of one of ``rows`` rows that share their error."""
+    """Return the standard deviation of one of ``rows`` measurements that share their error."""
     return DEVIATIONS[kind] * math.sqrt(max(1.0, rows / _INDEPENDENT))
 
 
 @dataclass(frozen=True)
 class _CollectiveTime:
-    """Seconds of one collective on a cluster's network."""
+    """Predicts the seconds of one collective on a cluster's network."""
 
     timing: Timing
 
@@ -265,7 +265,7 @@ def _observe_profile(path: Path, config: Config, name: str = "") -> Iterator[Obs
 
 @dataclass(frozen=True)
 class _ProfiledTime:
-    """Seconds of a step, or of the kernels of a kind in it."""
+    """Predicts the seconds of a training step, or of its kernels of one kind."""
 
     part: str
     profiled: ProfiledStep
@@ -282,7 +282,7 @@ class _ProfiledTime:
 
 
 def _observe_products(path: Path) -> Iterator[Observation]:
-    """Yield single products if the execution trace of the step is next to the profile."""
+    """Yield single matrix products, if the step's execution trace is next to the profile."""
     trace = path.with_name(path.name.replace(".kineto", ".et"))
     if trace == path or not trace.is_file():
         return
@@ -299,7 +299,7 @@ def _observe_products(path: Path) -> Iterator[Observation]:
 
 
 def _observe_power(path: Path) -> Iterator[Observation]:
-    """Yield the clock under load from a log of nvidia-smi or DCGM.
+    """Yield the clock rate under load from a log of nvidia-smi or DCGM.
 
     The speed of products follows the clock that the power limit sustains.
     """
@@ -343,7 +343,7 @@ def _observe_power(path: Path) -> Iterator[Observation]:
 
 
 def _read_monitor(lines: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Yield the rows of `dcgmi dmon`, which repeats its header periodically."""
+    """Yield the rows printed by `dcgmi dmon`, which repeats its header periodically."""
     names: list[str] = []
     for line in lines:
         words = line.replace("#", " ").split()
@@ -375,11 +375,11 @@ _LEAST = 0.05
 
 
 def compute_prior_widths(config: Config) -> dict[str, float]:
-    """Return the prior deviation of each parameter's logarithm.
+    """Return the standard deviation of the prior of each parameter's logarithm, by name.
 
     Compute and memory efficiency may each explain the whole spread among sources.  The deviations
-    of memory and launches are at least the spread of these constants among the stacks of dense
-    models (``dimsweep verify clusters``).
+    of memory and launches are at least the spread of these constants among the software stacks of
+    dense models (``dimsweep verify clusters``).
     """
     bands = load_known_errors().bands
     of_source = [v for name, v in zip(EFFECTS, bands.variances, strict=True) if name not in _OWN]
@@ -399,7 +399,7 @@ _OWN = ("plan", "run")  # effects that differ among the runs of one source
 
 
 def _deviation_among_sources(runs: list[Run], name: str) -> float:
-    """Return the deviation among sources of the logarithm of the constant ``name``."""
+    """Return the standard deviation among sources of the logarithm of the constant ``name``."""
     sources: dict[tuple[str, str], list[float]] = {}
     for run in runs:
         values = [math.log(value) for value in getattr(run.facts, name) if value]
@@ -409,17 +409,17 @@ def _deviation_among_sources(runs: list[Run], name: str) -> float:
 
 
 def compute_iteration_deviation(config: Config) -> float:
-    """Return the deviation of log(measured / simulated) of an iteration with right parameters."""
+    """Return the standard deviation of log(measured / simulated) with the right parameters."""
     return _effect_deviation(config, "run")
 
 
 def compute_unmeasured_deviation(config: Config) -> float:
-    """Return the deviation of the error of an unmeasured plan: the effects of plan and run."""
+    """Return the standard deviation of the error of an unmeasured plan: effects of plan and run."""
     return math.hypot(_effect_deviation(config, "plan"), _effect_deviation(config, "run"))
 
 
 def compute_shared_errors(configs: Sequence[Config | None]) -> Floats:
-    """Return the (N, R) loadings of N measurements on R errors that near plans share.
+    """Return the loadings (N, R) of N measurements on R errors that similar plans share.
 
     The shared errors have deviation 1.  A measurement that is not of a transformer's plan has none.
     """
@@ -436,7 +436,7 @@ def compute_shared_errors(configs: Sequence[Config | None]) -> Floats:
 
 
 def _effect_deviation(config: Config, effect: str) -> float:
-    """Return the deviation of an effect; it is larger for narrow models and with experts."""
+    """Return the standard deviation of an effect; narrow models and experts have larger ones."""
     workload, plan = config.workload, compute_plan_coordinates(config)
     experts = isinstance(workload, Model) and bool(getattr(workload.model, "experts", 0))
     return load_known_errors().bands.effect_deviation(

@@ -35,7 +35,7 @@ _LEAST_LATENCY = 1e5  # ps: lower bound of the latency that a factor multiplies
 
 @dataclass(frozen=True)
 class Parameter:
-    """A calibrated factor."""
+    """A factor on keys of the configuration that measurements calibrate."""
 
     name: str
     label: str  # for people
@@ -44,7 +44,7 @@ class Parameter:
     dimension: int | None = None  # of the network
 
     def maximum_logarithm(self, config: Config) -> float:
-        """Return the upper bound of its logarithm: efficiencies and shares are at most 1."""
+        """Return the upper bound of the factor's logarithm; efficiencies are at most 1."""
         if self.name not in ("compute", "memory", "overlap"):
             return math.inf
         return math.log(1 / getattr(config.npu, self.keys[0].removeprefix("npu.")))
@@ -92,7 +92,7 @@ def list_parameters(config: Config, widths: Mapping[str, float] | None = None) -
 
 
 def compute_settings(config: Config, parameters: Sequence[Parameter], at: Floats) -> dict[str, Any]:
-    """Return the values of keys at the logarithms ``at`` of ``parameters``, as in a file."""
+    """Return the values of configuration keys for ``parameters`` with the logarithms ``at``."""
     settings: dict[str, Any] = {}
     n = len(parse_shape(str(config.topology.shape)))
     assert config.topology.bandwidth is not None
@@ -130,14 +130,14 @@ _DOUBT = 4.0  # weight of the prior scale of errors, in measurements
 
 @dataclass(frozen=True)
 class Errors:
-    """Prior errors of N measured logarithms."""
+    """Standard deviations of the errors of N measured logarithms, before the fit."""
 
     own: Floats  # (N,) deviations of separate errors
     shared: Floats  # (N, R) loadings on R shared errors of deviation 1
 
     @classmethod
     def independent(cls, own: Floats) -> "Errors":
-        """Build errors without a shared part."""
+        """Build errors that measurements do not share."""
         return cls(own, np.zeros((len(own), 0)))
 
     def select_rows(self, rows: npt.NDArray[np.bool_]) -> "Errors":
@@ -146,13 +146,13 @@ class Errors:
 
     @property
     def total(self) -> Floats:
-        """(N,) deviations of total errors, shared ones included."""
+        """Standard deviations (N,) of the total errors, with the shared part."""
         return np.asarray(np.sqrt(self.own**2 + (self.shared**2).sum(axis=1)))
 
 
 @dataclass(frozen=True)
 class Linear:
-    """A linear model of N simulated logarithms in P parameters, and the measured logarithms."""
+    """A linear model of N simulated logarithms in P parameters, with the measured logarithms."""
 
     center: Floats  # (P,) parameters at which it was simulated
     values: Floats  # (N,) simulated logarithms there
@@ -175,13 +175,13 @@ class Linear:
         return self.select_rows(np.arange(len(self.measured)) != left)
 
     def predict(self, mean: Floats) -> Floats:
-        """Return the (N,) simulated logarithms at the parameters ``mean``."""
+        """Return the simulated logarithms (N,) at the parameters ``mean``."""
         return np.asarray(self.values + self.slopes @ (mean - self.center))
 
 
 @dataclass(frozen=True)
 class Posterior:
-    """The posterior of P parameters."""
+    """The posterior distribution of P calibrated parameters."""
 
     mean: Floats  # (P,)
     covariance: Floats  # (P, P)
@@ -189,15 +189,18 @@ class Posterior:
     degrees: float  # of freedom
 
     def deviation(self, slopes: Floats, error: float) -> float:
-        """Return the deviation of a time's error.
+        """Return the standard deviation of the error of a simulated time.
 
-        ``slopes`` (P,) are the time's; ``error`` is the prior deviation of its separate error.
+        ``slopes`` (P,) are the time's derivatives; ``error`` is the deviation of its own error.
         """
         return float(np.sqrt(slopes @ self.covariance @ slopes + (self.scale * error) ** 2))
 
 
 def compute_posterior(linear: Linear, widths: Floats, most: Floats) -> Posterior:
-    """Return the posterior for a prior of deviations ``widths`` and upper bounds ``most``."""
+    """Return the posterior of a linear model's parameters.
+
+    The prior has standard deviations ``widths`` and upper bounds ``most``.
+    """
     n, n_parameters, degrees = len(linear.measured), len(widths), DEGREES
     own, shared = linear.errors.own, linear.errors.shared
     aims = linear.measured - linear.values + linear.slopes @ linear.center
@@ -272,7 +275,7 @@ def _measure_slopes(
     most: Floats,
     steps: Floats,
 ) -> Floats:
-    """Return (N, P) slopes by finite differences that stay below the upper bounds."""
+    """Return derivatives (N, P) by finite differences that stay below the upper bounds."""
     found = np.zeros((len(values), len(at)))
     for p in range(len(at)):
         step = np.zeros(len(at))
@@ -283,7 +286,7 @@ def _measure_slopes(
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """Predictions of each measurement from all others."""
+    """Predictions of each measurement from all other measurements."""
 
     linear: Linear
     widths: Floats
@@ -291,7 +294,7 @@ class LeaveOneOut:
 
     @cached_property
     def posteriors(self) -> Sequence[Posterior]:
-        """The posterior without each measurement."""
+        """The posterior without each one of the measurements."""
         n = len(self.linear.measured)
         return [
             compute_posterior(self.linear.without_row(i), self.widths, self.maxima)
@@ -300,7 +303,7 @@ class LeaveOneOut:
 
     @cached_property
     def errors(self) -> Floats:
-        """(N,) logarithms of predicted over measured values."""
+        """Logarithms (N,) of predicted over measured values."""
         errors = [
             self.linear.predict(found.mean)[i] - self.linear.measured[i]
             for i, found in enumerate(self.posteriors)
@@ -309,7 +312,7 @@ class LeaveOneOut:
 
     @cached_property
     def scores(self) -> Floats:
-        """(N,) errors in deviations of the expected ones."""
+        """Errors (N,) divided by the standard deviations that they should have."""
         expected = [
             found.deviation(self.linear.slopes[i], error)
             for i, (found, error) in enumerate(

@@ -1,6 +1,6 @@
-"""The built-in extensions: topics that the core does without, a folder each.
+"""The built-in extensions: optional features, each in a separate folder.
 
-The core finds what they offer through :mod:`sweeper.offers`; nothing else of it names them.
+The core finds what they offer through :mod:`sweeper.offers` only.
 """
 
 #: The folders of all built-in extensions, in the order in which what they offer is listed.

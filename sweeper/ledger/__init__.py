@@ -1,1 +1,1 @@
-"""Files of a study: rows, configuration, entries of cells, lock and bookmarks."""
+"""Files of a study: rows of results, configuration, progress of searches, and the writer's lock."""

@@ -1,16 +1,16 @@
-"""The progress of searches, in files next to the rows: cells of large grids, and bookmarks.
+"""The progress of searches, in files next to the rows: entries of cells, and search checkpoints.
 
-    cells-00002-1f3a9c5e.arrows     written as a log is, and kept as it is
-    search-00000.json               where the search of a cell stood
+    cells-00002-1f3a9c5e.arrows     entries, written like a log of rows, and never sealed
+    search-00000.json               the checkpoint (bookmark) of the search of one cell
 
 A cell of a large grid has an entry with its record before it has rows, and another entry when its
-search is over. A cell that a bound closed has an entry with the bound; cells that are bounded
+search has ended. A cell that a bound excluded has an entry with the bound; cells that are bounded
 together share an entry at the first cell. Grids that are planned as a whole have no entries: their
 cells are in ``study.json``.
 
-With a bookmark a search resumes without asking its sampler from the start. A bookmark has a hash of
-the rows that the search learnt from. It is ignored if the rows differ, because some are missing or
-were simulated again.
+With a bookmark a search resumes without asking its sampler for all trials again. A bookmark has a
+hash of the rows that the search learnt from. It is ignored if the rows differ, because some are
+missing or were simulated again.
 """
 
 import hashlib
@@ -47,14 +47,14 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Entries:
-    """All entries of a study's cells, in the order of writing, and the damaged files."""
+    """All entries about a study's cells, in the order of writing, and any damaged files."""
 
     table: pa.Table
     damaged: list[tuple[Place, str]]
 
     @classmethod
     def read(cls, folder: Place, study: str) -> Self:
-        """Read the entries in ``folder``."""
+        """Read the entries about the cells of ``study`` from the files in ``folder``."""
         tables, damaged = [_SCHEMA.empty_table()], list[tuple[Place, str]]()
         for file in files.logs(folder, PREFIX):
             content = files.read_log(file, study)
@@ -65,7 +65,7 @@ class Entries:
         return cls(pa.concat_tables(tables), damaged)
 
     def last(self, kind: str) -> pa.Table:
-        """Return the last entry of this ``kind`` of each cell, by cell."""
+        """Return each cell's last entry of this ``kind``, ordered by cell."""
         table = self.table.filter(pc.equal(self.table["kind"], kind))
         cells = table["cell"].to_numpy()
         order = np.argsort(cells, kind="stable")
@@ -73,10 +73,16 @@ class Entries:
 
 
 class CellBook:
-    """The entries of a study in a sweep: reads entries of earlier runs, and appends new ones."""
+    """The entries about a study's cells during a sweep.
+
+    It has the entries of earlier runs, and appends new ones.
+    """
 
     def __init__(self, folder: Place, study: str, sink: Callable[[Place], Sink]) -> None:
-        """Read the entries in ``folder``; raises :class:`OSError` if nothing can be written."""
+        """Read the entries in ``folder``.
+
+        Raises :class:`OSError` if the folder cannot be written.
+        """
         found = Entries.read(folder, study)
         self.damaged = found.damaged
         pruned = found.last(PRUNED)
@@ -98,32 +104,38 @@ class CellBook:
         self._log: Log | None = None
 
     def add(self, cell: int, kind: str, text: str, content: str | None = None) -> None:
-        """Write the record of a cell, or of an infeasible cell."""
+        """Write an entry with the record of a cell; ``kind`` distinguishes infeasible cells."""
         self._add(cell, kind, content, None, text)
 
     def finish(self, cell: int, n_trials: int, how: str) -> None:
-        """Record the end of a search; ``how`` describes the search and the rows it learnt from."""
+        """Record that a cell's search has ended.
+
+        ``how`` identifies the settings of the search and the rows that it learnt from.
+        """
         self._add(cell, DONE, None, n_trials, _short(how))
 
     def pruned(self, cell: int) -> str | None:
-        """Return the record of a cell that an earlier run found infeasible; None of others."""
+        """Return the record of a cell that an earlier run found infeasible.
+
+        It is None for other cells.
+        """
         return self._pruned.get(cell)
 
     def closed(self, cell: int) -> float | None:
-        """Return the bound by which an earlier run closed a cell, or None."""
+        """Return the bound by which an earlier run excluded a cell, or None."""
         return self._closed.get(cell)
 
     def bounds(self, first: int) -> np.ndarray | None:
-        """Return the bounds of cells that an earlier run bounded together, or None."""
+        """Return the bounds that an earlier run computed for cells from ``first`` on, or None."""
         return np.array(self._bounds[first].split(), float) if first in self._bounds else None
 
     def finished(self, cell: int) -> int | None:
-        """Return the number of trials of a search that an earlier run ended, or None."""
+        """Return the number of trials of a cell's search that an earlier run ended, or None."""
         i = int(np.searchsorted(self._done, cell))
         return int(self._n_trials[i]) if i < len(self._done) and self._done[i] == cell else None
 
     def is_same(self, cell: int, how: str) -> bool:
-        """Return whether a :meth:`finished` search was this one."""
+        """Return whether a cell's :meth:`finished` search had the settings and rows of ``how``."""
         mark: str = self._marks[int(np.searchsorted(self._done, cell))].as_py()
         return mark == _short(how)
 
@@ -149,13 +161,13 @@ def _short(text: str) -> str:
 
 
 def write_bookmark(folder: Place, cell: int, bookmark: Mapping[str, Any]) -> None:
-    """Write a cell's bookmark, plain data, and replace the one before it."""
+    """Write the checkpoint of a cell's search, as plain data; it replaces the previous one."""
     text = json.dumps({**bookmark, "checksum": checksum(bookmark)})
     write(_file(folder, cell), text.encode())
 
 
 def find_bookmark(folder: Place, cell: int) -> Mapping[str, Any] | None:
-    """Return a cell's bookmark, or None if it is missing or damaged."""
+    """Return the checkpoint of a cell's search, or None if it is missing or damaged."""
     try:
         return read_bookmark(_file(folder, cell))
     except (OSError, DamagedError):
@@ -163,7 +175,7 @@ def find_bookmark(folder: Place, cell: int) -> Mapping[str, Any] | None:
 
 
 def read_bookmark(file: Place) -> Mapping[str, Any]:
-    """Read a bookmark; raises :class:`DamagedError` if a sweep did not write it."""
+    """Read the checkpoint of a search; raises :class:`DamagedError` if no sweep wrote the file."""
     try:
         node = json.loads(read(file).to_pybytes())
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Compare two studies: their configurations, their provenance, their rows."""
+"""Compare two studies by their configurations, their provenance, and their rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _NAMES = ("key", "cell", "trial", "origin")  # which say nothing of a row's resu
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference of two studies, whose rows are matched by key."""
+    """The differences between two studies; rows are matched by key."""
 
     #: differing keys of configuration, versions and provenance, with both values
     config: Mapping[str, tuple[Any, Any]]
@@ -67,7 +67,7 @@ def diff(first: Place, second: Place) -> Difference:
 
 
 def _match_rows(first: Stored, second: Stored) -> tuple[tuple[int, int], tuple[pa.Array, pa.Array]]:
-    """Return the numbers of unmatched rows, and the places of matched rows in both studies."""
+    """Return the numbers of rows without a match, and the places of matches in both studies."""
     places = []
     for stored in (first, second):
         keys = _column(stored, "key")
@@ -94,7 +94,7 @@ def _flat_description(study: StudyRecord) -> dict[str, Any]:
 def _compare_columns(
     first: pa.ChunkedArray, second: pa.ChunkedArray
 ) -> tuple[np.ndarray, float | None]:
-    """Return which rows differ, and the largest relative difference of numbers."""
+    """Return a mask of differing rows, and the largest relative difference of numbers."""
     if pa.types.is_floating(first.type) or pa.types.is_integer(first.type):
         a, b = (column.to_numpy().astype(float) for column in (first, second))
         unlike = ~((a == b) | (np.isnan(a) & np.isnan(b)))
@@ -112,7 +112,7 @@ def _compare_columns(
 def _compare_best(
     both: Sequence[Stored],
 ) -> list[tuple[Mapping[str, str], float | None, float | None]]:
-    """Return the best values of the cells that both studies have."""
+    """Return, for each cell of both studies, its axis values and the best value in each study."""
     cells = [{tuple(c.coordinates.items()): c.cell for c in each.study.cells} for each in both]
     objectives = [each.study.objectives[0] for each in both]
     if objectives[0].name != objectives[1].name:

@@ -1,4 +1,4 @@
-"""A ledger's files, which say themselves whose they are and whether they are whole.
+"""Files of a ledger. They contain the identity of their study, and checksums of their content.
 
     log-00002-1f3a9c5e.arrows     an Arrow stream; the name ends in a random number of its writer,
                                   and each batch carries a CRC-32 of its rows and of all before it
@@ -38,14 +38,14 @@ if "ARROW_DEFAULT_MEMORY_POOL" not in os.environ:
 
 
 class DamagedError(Exception):
-    """A file that is not what its writer wrote; the message says why."""
+    """Error of a file whose content is not what its writer wrote; the message has the reason."""
 
 
 @dataclass(frozen=True)
 class LogContent:
-    """The content of a log.
+    """The rows read from a log.
 
-    ``damage`` describes unreadable parts. A writer that dies may leave half a batch of ``torn``
+    ``damage`` describes unreadable batches. A writer that dies may leave half a batch of ``torn``
     bytes at the end, which is not damage.
     """
 
@@ -55,7 +55,7 @@ class LogContent:
 
 
 class Log:
-    """The log of one writer, who alone knows its name. Its ``n_rows`` rows stay in memory."""
+    """A log that this process writes. Its ``n_rows`` rows also stay in memory."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Log:
         sink: Callable[[Place], Sink],
         prefix: str = LOG,
     ) -> None:
-        """Create the file; raises :class:`OSError` if ``sink`` cannot."""
+        """Create the file of the log; raises :class:`OSError` if ``sink`` fails."""
         self.number = number
         self.path = folder / f"{prefix}{number:05d}-{secrets.token_hex(4)}.arrows"
         self.rows, self.n_rows = list[pa.RecordBatch](), 0
@@ -77,7 +77,7 @@ class Log:
         self._file.flush()
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Add rows; when this returns, the sink has them.
+        """Add rows; when this returns, they are passed to the sink.
 
         Raises :class:`OSError` if they cannot be written; rows that were written before are safe.
         """
@@ -90,31 +90,34 @@ class Log:
         self.n_rows += len(batch)
 
     def is_mine(self) -> bool:
-        """Return whether the file exists and is still the one that this writer made."""
+        """Return whether the file exists and is still the file that this writer created."""
         return self._file.is_mine()
 
     @property
     def n_unsafe(self) -> int:
-        """Number of rows that would die with this process."""
+        """Number of rows that would be lost if this process died."""
         written = self._file.n_safe - 1  # the first is the schema
         return sum(len(batch) for batch in self.rows[max(written, 0) :])
 
     def save(self) -> None:
-        """Make the rows outlive this process; raises :class:`OSError` if that fails."""
+        """Write the rows so that they survive this process.
+
+        Raises :class:`OSError` if that fails.
+        """
         self._file.save()
 
     def close(self) -> None:
-        """Close the file as it is; drop rows that were not written."""
+        """Close the file without writing more; rows that were not written are lost."""
         self._file.discard()
 
 
 def logs(folder: Place, prefix: str = LOG) -> list[Place]:
-    """Return the files of ``folder`` that look like logs, in order."""
+    """Return the files in ``folder`` with names of logs, sorted."""
     return [file for file in list_folder(folder) if file.name.startswith(prefix)]
 
 
 def strays(folder: Place) -> list[Place]:
-    """Return files that look like a record or a bookmark but have another name, in order.
+    """Return files whose name resembles a record's or a bookmark's but is not one, sorted.
 
     They are copies, for example: no sweep gives such names.
     """
@@ -123,22 +126,22 @@ def strays(folder: Place) -> list[Place]:
 
 
 def bookmarks(folder: Place) -> list[Place]:
-    """Return the bookmarks of ``folder``, in order."""
+    """Return the files with checkpoints of searches in ``folder``, sorted."""
     return [file for file in list_folder(folder) if _BOOKMARK.fullmatch(file.name)]
 
 
 def unfinished(folder: Place) -> list[Place]:
-    """Return files of killed writers that have no name of their own yet."""
+    """Return temporary files of killed writers, which were not renamed yet."""
     return [file for file in list_folder(folder) if file.name.startswith(NEW)]
 
 
 def parts(folder: Place) -> list[Place]:
-    """Return the files of ``folder`` that look like parts, in order."""
+    """Return the files in ``folder`` with names of parts, sorted."""
     return [file for file in list_folder(folder) if file.name.startswith("part-")]
 
 
 def number(file: Place) -> int:
-    """Return the number of a log or part; -1 of any other file."""
+    """Return the number in the name of a log or part; -1 for any other file."""
     match = _LOG.fullmatch(file.name) or _PART.fullmatch(file.name)
     return int(match[1]) if match else -1
 
@@ -171,7 +174,7 @@ def read_log(file: Place, study: str) -> LogContent:
 
 
 def read_owner(file: Place) -> str | None:
-    """Return the identity of the study in the metadata of a log or a part; None if it has none."""
+    """Return the identity of the study in the metadata of a log or part; None if missing."""
     try:
         source = pa.BufferReader(read(file))
         if _PART.fullmatch(file.name):
@@ -184,12 +187,12 @@ def read_owner(file: Place) -> str | None:
 
 
 def _rename_to_current(rows: Any) -> Any:
-    """Return rows under the column names of this version."""
+    """Return rows with their columns renamed to the names of this version."""
     return rows.rename_columns([versions.COLUMNS.get(name, name) for name in rows.schema.names])
 
 
 def _all_column_names(columns: Sequence[str] | None) -> list[str] | None:
-    """Return the names that columns have in files of any version."""
+    """Return the given names, and the names of these columns in all other versions."""
     if columns is None:
         return None
     return [*columns, *(then for then, now in versions.COLUMNS.items() if now in columns)]
@@ -198,7 +201,7 @@ def _all_column_names(columns: Sequence[str] | None) -> list[str] | None:
 def _check_batch(
     batch: pa.RecordBatch, metadata: pa.KeyValueMetadata | None, before: int, *, marked: bool
 ) -> int:
-    """Return the checksum of a batch.
+    """Return the checksum of a batch, which includes the batches ``before``.
 
     Raises :class:`DamagedError` if the written one differs, or is missing in a file that is
     ``marked`` with its study.
@@ -218,7 +221,7 @@ def _file_metadata(study: str) -> dict[bytes, str]:
 
 
 def encode_part(rows: pa.Table, number: int, study: str) -> tuple[str, pa.Buffer]:
-    """Return the name and the bytes of the part that holds ``rows``."""
+    """Return the file name and the bytes of the part with ``rows``."""
     sink = pa.BufferOutputStream()
     rows = rows.replace_schema_metadata(_file_metadata(study))
     texts = [field.name for field in rows.schema if pa.types.is_string(field.type)]
@@ -230,13 +233,13 @@ def encode_part(rows: pa.Table, number: int, study: str) -> tuple[str, pa.Buffer
 
 
 def read_schema(file: Place) -> pa.Schema:
-    """Return the columns of a part that :func:`read_part` has found undamaged."""
+    """Return the columns of a part, which :func:`read_part` has checked before."""
     with file.open("rb") as source:
         return _rename_to_current(pq.read_schema(source).remove_metadata().empty_table()).schema
 
 
 def read_columns(file: Place, columns: Sequence[str]) -> pa.Table:
-    """Read some columns of a part that :func:`read_part` has found undamaged.
+    """Read some columns of a part, which :func:`read_part` has checked before.
 
     Only the pages of these columns are read, each checked by its own checksum. Raises
     :class:`DamagedError` if they cannot be read.
@@ -251,7 +254,7 @@ def read_columns(file: Place, columns: Sequence[str]) -> pa.Table:
 
 
 def read_part(file: Place, study: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """Read the rows of a part, or some columns of them.
+    """Read all columns, or some ``columns``, of the rows of a part.
 
     Raises :class:`DamagedError` if its content differs from what was written, or if it belongs to
     another study than ``study``.

@@ -1,4 +1,4 @@
-"""Index of rows in the driver's memory: keys as numbers, values and slopes by key."""
+"""Index of a study's rows in memory: from the key of a row to its values and slopes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,12 +13,12 @@ _DIGITS = 32
 
 
 def parse_keys(keys: Sequence[str]) -> Halves:
-    """Return keys as pairs of 64-bit numbers (N, 2)."""
+    """Return row keys (128-bit hashes in hexadecimal) as pairs of 64-bit numbers (N, 2)."""
     return _from_digits("".join(keys))
 
 
 def parse_key_column(keys: pa.ChunkedArray) -> Halves:
-    """Return a column of keys as pairs of 64-bit numbers (N, 2)."""
+    """Return an Arrow column of row keys as pairs of 64-bit numbers (N, 2)."""
     chunks = keys.cast(pa.binary(_DIGITS)).chunks
     return _from_digits(
         b"".join(
@@ -29,14 +29,17 @@ def parse_key_column(keys: pa.ChunkedArray) -> Halves:
 
 
 def mix_with_cells(halves: Halves, cells: NDArray[np.integer[Any]]) -> Halves:
-    """Return identities of rows: keys (N, 2) mixed with ``cells`` (N,), which may share keys."""
+    """Return identities of rows (N, 2): their keys (N, 2) mixed with their ``cells`` (N,).
+
+    Rows of several cells may share a key.
+    """
     mixed = halves.copy()
     mixed[:, 0] ^= cells.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return mixed
 
 
 def may_repeat(identity: NDArray[np.uint64]) -> bool:
-    """Return whether two rows of ``identity`` (N, C) are equal in the first column."""
+    """Return whether two rows of ``identity`` (N, C) agree in the first column, so may be equal."""
     ordered = np.sort(identity[:, 0])
     return bool((ordered[1:] == ordered[:-1]).any())
 
@@ -57,8 +60,8 @@ _GROWTH = 4  # a full table grows by a fourth
 class ResultIndex:
     """The objective values and slopes of rows, by key.
 
-    A claimed key has a place, and values once its row has landed. A key takes about 30 bytes, and 8
-    for each value.
+    A key gets a place (a number) when it is claimed, and values once its row is stored. A key takes
+    about 30 bytes, and 8 for each value.
     """
 
     def __init__(self, n_values: int, n_slopes: int) -> None:
@@ -68,25 +71,28 @@ class ResultIndex:
         self._n = 0
 
     def __len__(self) -> int:
-        """Return the number of rows that have landed."""
+        """Return the number of stored rows."""
         return self._n
 
     def places(self, keys: Sequence[str], cell: int) -> Places:
-        """Return the places of rows of a cell; -1 where none has landed."""
+        """Return the places of a cell's keys; -1 for keys without a stored row."""
         found = self._places.find(_identity(keys, cell))
         there = np.flatnonzero(found >= 0)
         found[there[~self.landed(found[there])]] = -1
         return found
 
     def claim(self, keys: Sequence[str], cell: int) -> tuple[Places, Mask]:
-        """Return the places of a cell's keys, and which keys are new; of equal keys, the first."""
+        """Return the places of a cell's keys, and a mask of new keys.
+
+        Of equal keys only the first is new.
+        """
         return self._claim(_identity(keys, cell))
 
     def add(self, halves: Halves, values: Floats, slopes: Floats) -> Places:
-        """Store results of rows, and return their places.
+        """Store the results of rows, and return their places.
 
         ``values`` (N, K) are NaN where a trial failed, ``slopes`` (N, D) where they are unknown. Of
-        rows of one key, a simulated one replaces a failed one.
+        rows with one key, a simulated one replaces a failed one.
         """
         places, _ = self._claim(halves)
         fresh = np.sort(places[~self.landed(places)])
@@ -100,19 +106,22 @@ class ResultIndex:
         return places
 
     def landed(self, places: Places) -> Mask:
-        """Return a mask of the rows that have landed."""
+        """Return a mask of the places whose rows are stored."""
         return np.asarray(self._landed.rows[places, 0])
 
     def keys(self, places: Places) -> Halves:
-        """Return the keys (N, 2) of rows, each mixed with its cell."""
+        """Return the keys (N, 2) of the rows at ``places``, each mixed with its cell."""
         return self._places.keys(places)
 
     def values(self, places: Places) -> Floats:
-        """Return the objective values (N, K) of rows, NaN where a trial failed."""
+        """Return the objective values (N, K) of rows at ``places``, NaN where a trial failed."""
         return self._values.rows[places]
 
     def slopes(self, places: Places) -> Floats:
-        """Return dT/db (N, D) of rows, in seconds per byte/s, NaN where unknown."""
+        """Return the slopes dT/db (N, D) of the rows at ``places``, in seconds per byte/s.
+
+        It is NaN if unknown.
+        """
         return self._slopes.rows[places]
 
     def _claim(self, halves: Halves) -> tuple[Places, Mask]:
@@ -127,11 +136,11 @@ def _identity(keys: Sequence[str], cell: int) -> Halves:
 
 
 class _Index:
-    """A numbering of keys in the order of their arrival.
+    """A map from keys to places: numbers in the order of their arrival.
 
-    Recent keys are in a dictionary, which answers in a microsecond but takes 160 bytes a key; the
-    others are in sorted runs, of 12 bytes a key. A run is merged with the one before it unless that
-    is more than twice as long, so there are few runs.
+    Recent keys are in a dictionary, which answers in a microsecond but takes 160 bytes a key. The
+    others are in sorted arrays (runs), of 12 bytes a key. A run is merged with the run before it
+    unless that is more than twice as long, so there are few runs.
     """
 
     def __init__(self) -> None:
@@ -151,7 +160,10 @@ class _Index:
         return places
 
     def claim(self, halves: Halves) -> tuple[Places, Mask]:
-        """Return the places of keys, and which are new; of equal keys, the first."""
+        """Return the places of keys, and a mask of new keys.
+
+        Of equal keys only the first is new.
+        """
         places, recent = self._find_in_runs(halves), self._recent
         rest, n, size = np.flatnonzero(places < 0), len(recent), self._keys.size
         keys = _hashable(halves[rest])
@@ -168,7 +180,7 @@ class _Index:
         return places, new
 
     def _find_in_runs(self, halves: Halves) -> Places:
-        """Return the places of keys that are in runs; -1 of others."""
+        """Return the places of keys that are in sorted runs; -1 for others."""
         places = np.full(len(halves), -1)
         mixed = _mix(halves)
         for known, numbers in self._runs:
@@ -185,7 +197,7 @@ class _Index:
         return places
 
     def _add_run(self, start: int) -> None:
-        """Sort the keys from a place on, and merge the last runs of at most twice their length."""
+        """Sort the keys from place ``start`` on into a run, and merge short runs."""
         numbers = np.arange(start, self._keys.size, dtype=np.int32)
         mixed = _mix(self._keys.rows[start:])
         order = np.argsort(mixed)
@@ -198,17 +210,17 @@ class _Index:
 
 
 def _mix(halves: Halves) -> NDArray[np.uint64]:
-    """Return 64 bits of each key (N, 2), which rarely equal the bits of another key."""
+    """Return a 64-bit hash of each key (N, 2)."""
     return np.asarray(halves[:, 0] ^ (halves[:, 1] * np.uint64(0x9E3779B97F4A7C15)))
 
 
 def _hashable(halves: Halves) -> list[bytes]:
-    """Return each key (N, 2) as bytes, which a dictionary hashes in nanoseconds."""
+    """Return each key (N, 2) as bytes, which a dictionary hashes within nanoseconds."""
     return np.ascontiguousarray(halves).view("V16").ravel().tolist()
 
 
 class Column:
-    """A growing table of numbers, whose new rows are ``blank``."""
+    """A growing array of numbers; new rows have the value ``blank``."""
 
     def __init__(self, width: int, blank: float, kind: Any = np.float64) -> None:
         self.size, self._blank = 0, blank
@@ -216,11 +228,11 @@ class Column:
 
     @property
     def rows(self) -> NDArray[Any]:
-        """All rows; keep no view while the table grows."""
+        """View of all rows; it becomes invalid when the array grows."""
         return self._kept[: self.size]
 
     def extend(self, n: int) -> None:
-        """Add ``n`` blank rows."""
+        """Add ``n`` rows with the blank value."""
         if self.size + n > len(self._kept):
             # In place, where the system can: of millions of rows no second copy is in memory.
             size = max(self.size + self.size // _GROWTH, self.size + n)

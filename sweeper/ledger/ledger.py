@@ -91,7 +91,7 @@ SET_ASIDE = "damaged"  # the folder for damaged files
 
 @dataclass(frozen=True)
 class Claim:
-    """Rows that a sweep waits for."""
+    """The places of rows that a sweep waits for."""
 
     #: places of the rows, in the order of the trials
     places: Places
@@ -104,11 +104,11 @@ class Claim:
 
 
 class Ledger:
-    """One study's ledger, open for writing; use it as a context manager.
+    """The ledger of one study, open for writing; use it as a context manager.
 
     ``index`` has the objective values of the rows, and their slopes if a search learns from them.
-    It leaves out trials of an earlier run that the environment failed, and with ``retry_failed``
-    all failed ones, so that they are simulated again. ``notes`` list damaged files for the user.
+    Trials that failed because of the environment are not in it, and with ``retry_failed`` no failed
+    trials, so they are simulated again. ``notes`` list damaged files for the user.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Ledger:
         return CellBook(self.folder, self._study, self._lock.sink) if book.damaged else book
 
     def add_cell(self, record: CellRecord) -> None:
-        """Record that the search of a large grid's cell begins."""
+        """Record that the search of a cell of a large grid begins."""
         if self._book is not None:
             text = record.model_dump_json(exclude_defaults=True)
             with self._writing():
@@ -172,27 +172,33 @@ class Ledger:
             self._book.add(cell, PRUNED, record.model_dump_json())
 
     def add_closed(self, cell: int, bound: float) -> None:
-        """Record that a cell is not searched, since no design of it beats ``bound``."""
+        """Record that a cell is not searched because its lower ``bound`` excludes it."""
         assert self._book is not None
         with self._writing():
             self._book.add(cell, CLOSED, repr(bound))
 
     def find_closing_bound(self, cell: int) -> float | None:
-        """Return the bound by which an earlier run closed a cell, or None."""
+        """Return the bound by which an earlier run excluded a cell, or None."""
         return None if self._book is None else self._book.closed(cell)
 
     def add_bounds(self, first: int, bounds: np.ndarray) -> None:
-        """Record the lower bounds of consecutive cells, of which ``first`` is the first."""
+        """Record the lower bounds of consecutive cells, beginning with cell ``first``."""
         assert self._book is not None
         with self._writing():
             self._book.add(first, BOUNDS, " ".join(map(repr, bounds.tolist())))
 
     def find_bounds(self, first: int) -> np.ndarray | None:
-        """Return the bounds that an earlier run recorded from cell ``first`` on, or None."""
+        """Return the lower bounds that an earlier run recorded for cells from ``first`` on.
+
+        It is None if no run recorded them.
+        """
         return None if self._book is None else self._book.bounds(first)
 
     def end_search(self, cell: int, n_trials: int, how: str) -> None:
-        """Record the end of a cell's search; ``how`` describes it and the rows it learnt from."""
+        """Record that a cell's search has ended.
+
+        ``how`` identifies the settings of the search and the rows that it learnt from.
+        """
         if self._book is not None:
             with self._writing():
                 self._book.finish(cell, n_trials, how)
@@ -203,9 +209,9 @@ class Ledger:
         return None if text is None else PrunedCell.model_validate_json(text)
 
     def find_ended(self, cell: int, how: Callable[[Compact], str]) -> Compact | None:
-        """Return the places of the rows of a search that an earlier run ended.
+        """Return the places of the rows of a cell's search that an earlier run ended.
 
-        Return None if ``how`` describes these rows differently now.
+        Return None if the search had other settings or other rows than ``how`` identifies.
         """
         n_trials = self._book.finished(cell) if self._book is not None else None
         if n_trials is None or self._book is None:
@@ -214,9 +220,9 @@ class Ledger:
         return places if self._book.is_same(cell, how(places)) else None
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Add rows.
+        """Add rows to the log.
 
-        In a folder of this machine they outlive this process when this returns; on an object store
+        In a folder of this machine they survive this process when this returns; on an object store
         a few seconds later.
         """
         with self._writing():
@@ -230,7 +236,10 @@ class Ledger:
                 self._log = self._next_log()
 
     def claim(self, cell: Cell, trials: Trials, keys: Sequence[str]) -> "Claim":
-        """Reserve a row for each trial; copy rows of other cells and of neighbouring studies."""
+        """Reserve a row for each trial.
+
+        Copy existing rows of other cells and of neighbouring studies.
+        """
         places, is_new = self.index.claim(keys, cell.number)
         new = np.flatnonzero(is_new)
         found, rows = self._shelf.rows([keys[i] for i in new.tolist()])
@@ -241,7 +250,10 @@ class Ledger:
         return Claim(places, new[~found], len(trials) - len(new), int(found.sum()))
 
     def find_results(self, places: Places) -> tuple[Floats, Floats] | None:
-        """Return the values (N, K) and slopes (N, D) of rows; None until all were appended."""
+        """Return the values (N, K) and slopes (N, D) of the rows at ``places``.
+
+        Return None until all of them are stored.
+        """
         if not self.index.landed(places).all():
             return None
         return self.index.values(places), self.index.slopes(places)
@@ -249,13 +261,13 @@ class Ledger:
     def iterate_results(
         self, places: "Compact | Places"
     ) -> Iterator[tuple[Halves, Floats, Floats]]:
-        """Yield the keys, values and slopes of rows in batches, to save memory."""
+        """Yield keys, values and slopes of the rows at ``places`` in batches, to save memory."""
         for start in range(0, len(places), _BATCH_ROWS):
             own = places[start : start + _BATCH_ROWS].astype(np.int64)
             yield self.index.keys(own), self.index.values(own), self.index.slopes(own)
 
     def rows(self, columns: list[str] | None = None) -> pa.Table:
-        """Return all rows so far, or their ``columns``, each key of a cell once."""
+        """Return all rows stored so far, or some ``columns`` of them; each key of a cell once."""
         wanted = columns or self.schema.names
         needed = list(dict.fromkeys([*wanted, "key", "cell", "state"]))
         schema = pa.schema([self.schema.field(name) for name in needed])
@@ -274,7 +286,7 @@ class Ledger:
         return count_keys_once(table).select(wanted)
 
     def copy(self, cell: Cell, trials: Trials, own: Sequence[str], known: Sequence[str]) -> None:
-        """Copy complete rows from the keys ``known`` to ``trials`` with the keys ``own``."""
+        """Store complete rows with keys ``known`` also as rows of ``trials`` with keys ``own``."""
         here = self.index.places(known, cell.number) >= 0
         new = here & (self.index.places(own, cell.number) < 0)
         if not new.any():
@@ -290,9 +302,10 @@ class Ledger:
             self.append(relabel_rows(rows, self.schema, named))
 
     def trials(self, cell: int, n: int) -> Compact:
-        """Return the places of a cell's first ``n`` trials when the ledger was opened, by number.
+        """Return the places of a cell's first ``n`` trials, by trial number.
 
-        If several rows have one number, the last one counts.
+        The rows are those of when the ledger was opened. If several rows have one number, the last
+        one counts.
         """
         cells, numbers, places = self._found
         start, stop = np.searchsorted(cells, [cell, cell + 1])
@@ -302,7 +315,7 @@ class Ledger:
         return places[wanted]
 
     def find_bookmark(self, cell: int) -> Mapping[str, Any] | None:
-        """Return the bookmark of a cell's search, or None if this study wrote none."""
+        """Return the checkpoint of a cell's search, or None if this study wrote none."""
         found = read_own_bookmark(self.folder, cell)
         return found if found is not None and found.get("study") == self._study else None
 
@@ -313,7 +326,7 @@ class Ledger:
             )
 
     def describe(self, study: StudyRecord) -> None:
-        """Write the study's record with new findings."""
+        """Write the study's record again, with new findings."""
         kept = {"config": self._config, "provenance": self._provenance}
         file, text = self.folder / STUDY, study.model_copy(update=kept).to_json()
         with self._writing():
@@ -323,7 +336,7 @@ class Ledger:
                 raise OSError(f"{file} was written, and is not there as it was written")
 
     def close(self) -> None:
-        """Seal the log and release the lock."""
+        """Write the log as a part and release the lock."""
         try:
             with self._writing():
                 self._seal_log()
@@ -334,7 +347,7 @@ class Ledger:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Turn errors of the file system into errors that count the safe rows."""
+        """Return a context in which errors of the file system report the number of safe rows."""
         try:
             with translating_store_errors(self.folder):
                 yield
@@ -353,7 +366,7 @@ class Ledger:
 
     @property
     def _n_safe(self) -> int:
-        """Number of rows that outlive this process."""
+        """Number of rows that would survive this process."""
         log = vars(self).get("_log")  # there is none yet while the folder is opened
         return len(self.index) - (log.n_unsafe if log else 0)
 
@@ -368,7 +381,10 @@ class Ledger:
         )
 
     def _settle_record(self, study: StudyRecord) -> Mapping[str, Any]:
-        """Write the study's record, or check it against the folder's; return the first config."""
+        """Write the record of a new study, or check that the folder's record agrees.
+
+        Return the configuration in the record of the first run.
+        """
         file = self.folder / STUDY
         self._config, self._provenance = study.config, study.provenance
         try:
@@ -389,7 +405,7 @@ class Ledger:
         return self._config
 
     def _tidy(self) -> None:
-        """Remove unfinished files of dead writers; set strays and damaged bookmarks aside."""
+        """Remove temporary files of dead writers; rename stray files and damaged checkpoints."""
         for file in files.unfinished(self.folder):
             file.unlink()
         for file in files.strays(self.folder):
@@ -401,7 +417,10 @@ class Ledger:
                 self._set_aside(file, str(error), "its search starts anew")
 
     def _check_owner(self, study: StudyRecord) -> bool:
-        """Return whether the folder has rows; raise an error if all belong to another study."""
+        """Return whether the folder has rows.
+
+        Raise an error if all of them belong to another study.
+        """
         found = [*files.parts(self.folder), *files.logs(self.folder)]
         owners = {owner for file in found if (owner := files.read_owner(file)) is not None}
         if owners and study.identity not in owners:
@@ -414,7 +433,10 @@ class Ledger:
         return bool(found)
 
     def _recover(self, again: set[str]) -> None:
-        """Seal logs of dead writers, set damaged files aside, and index rows, except ``again``."""
+        """Write logs of dead writers as parts, set damaged files aside, and index the rows.
+
+        Rows whose place is in ``again`` are not indexed, so that they are simulated again.
+        """
         for log in files.logs(self.folder):
             content = files.read_log(log, self._study)
             self._seal(files.number(log), content.batches)
@@ -477,7 +499,7 @@ class Ledger:
         return self.index.add(own, values, slopes(batch, self._slopes))
 
     def _stop_for_other_sweep(self) -> None:
-        """Raise an error, because another sweep considered this one dead and took over."""
+        """Raise an error: another sweep took over the folder because this one seemed dead."""
         if self._is_deleted():
             raise self._deleted_error()
         raise DimsweepError(
@@ -494,7 +516,7 @@ class Ledger:
         self._log.path.unlink(missing_ok=True)
 
     def _seal(self, number: int, batches: list[pa.RecordBatch]) -> None:
-        """Write the part of ``batches`` and read it back."""
+        """Write ``batches`` of rows as the part with a number, and read it back to check it."""
         if not batches:
             return
         # In one piece: sorting the rows of a thousand small batches takes a hundred times as long.
@@ -521,7 +543,7 @@ def _damaged_part_error(place: Place, error: DamagedError) -> DimsweepError:
 
 
 def _search_rows(rows: pa.RecordBatch, places: Places) -> tuple[Compact, Compact, Compact]:
-    """Return the cells, numbers and places of the rows that searches proposed."""
+    """Return cell, trial number and place of the rows that searches proposed."""
     origins = pa.chunked_array([rows.column("origin")])
     others = pc.is_in(origins, pa.array(EXTRA_ORIGINS)).to_numpy() | is_requested(origins)
     cells, numbers = (rows.column(name).to_numpy() for name in ("cell", "trial"))

@@ -1,14 +1,15 @@
-"""The writer of a study: locks, leases, and the pulse that shows a sweep's progress.
+"""The lock of a study's only writer: locks, leases, and a sign of life of a sweep.
 
 A lock keeps a second sweep out of a folder. Object stores have no locks; a lease replaces them:
 
-    lease-00001.json    the writer of the study, and a number that changes with every beat
+    lease-00001.json    the writer of the study, and a number that changes with every renewal
 
 A lease is created only if no file has its name, and the newest lease counts. A sweep renews its
 lease every few seconds. If a lease does not change for a while, its sweep is considered dead, and
 the next sweep creates a newer lease. If the first sweep is alive after all, it notices and stops.
 
-The pulse is a file next to the ledger for observers. Nothing depends on it.
+The pulse is a file next to the ledger that shows a sweep's progress to observers. Nothing depends
+on it.
 """
 
 import errno
@@ -47,7 +48,7 @@ PATIENCE = 5  # beats without a sign of life
 class Lease:
     """The lease of ``folder``, held until it is released or not renewed in time.
 
-    ``notes`` name the previous holder, if that sweep seems dead. Raises :class:`DimsweepError` if
+    ``notes`` name the previous holder if its sweep seems dead. Raises :class:`DimsweepError` if
     another sweep holds the lease, and :class:`OSError` if the folder cannot be written.
     """
 
@@ -70,13 +71,13 @@ class Lease:
         return True
 
     def release(self) -> None:
-        """Release the lease. If that fails, others take it once it is old."""
+        """Release the lease. If that fails, others can take it once it is old."""
         with suppress(OSError), translating_store_errors(self._folder):
             if self._is_mine():
                 self._file.unlink(missing_ok=True)
 
     def _try_to_take(self) -> bool:
-        """Try to take the lease; return False if another process takes it in the same moment."""
+        """Try to take the lease; return False if another process takes it at the same time."""
         newest = next(reversed(_leases(self._folder)), None)
         number = 1
         if newest is not None:
@@ -118,7 +119,7 @@ def _leases(folder: Place) -> list[Place]:
 
 
 def _watch(lease: Place) -> tuple[str, bool]:
-    """Return the holder of a lease, and whether the holder renews it."""
+    """Return the holder of a lease, and whether the holder renews it while this function waits."""
     try:
         before = _read_lease(lease)
         who = f"its lease {lease} is that of {before.get('who')}"
@@ -146,13 +147,13 @@ _NO_FLOCK = {errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, 524}
 
 
 class Lock(Protocol):
-    """A study's lock, held by this process."""
+    """The lock of a study, held by this process."""
 
     #: notes for the user
     notes: list[str]
 
     def sink(self, path: Place) -> Sink:
-        """Return the file or buffer for the bytes of the log at ``path``."""
+        """Return the writable file, or buffer, for the log at ``path``."""
 
     def release(self) -> None: ...
 
@@ -219,7 +220,7 @@ def _describe_holder(lock: BaseFileLock) -> str:
 
 
 class Keeper:
-    """A thread that holds the lease of ``folder`` and saves the log.
+    """A thread that renews the lease of ``folder`` and saves the log periodically.
 
     Raises the errors of :class:`Lease`.
     """
@@ -248,7 +249,7 @@ class Keeper:
     def _is_ours(self) -> bool:
         """Return whether this sweep still holds the lease.
 
-        Raises :class:`OSError` if the store could not be reached for as long as others wait.
+        Raises :class:`OSError` if the store was unreachable for as long as other sweeps wait.
         """
         if self._failures >= PATIENCE:
             raise OSError(f"{self._folder} cannot be reached: {self._error}") from self._error
@@ -272,7 +273,7 @@ _DEAD = 30.0  # seconds without a beat
 
 @dataclass(frozen=True, config=ConfigDict(allow_inf_nan=False))
 class Pulse:
-    """The progress of a sweep at one time."""
+    """The progress of a sweep at one point in time, as shown to observers."""
 
     #: seconds since 1970
     at: float
@@ -292,18 +293,18 @@ class Pulse:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the sweep still runs."""
+        """True if the sweep still runs."""
         return not self.over and time.time() - self.at < _DEAD
 
 
 def beat(folder: Place, pulse: Pulse) -> None:
-    """Write the pulse of the sweep in ``folder``."""
+    """Write the progress of the sweep in ``folder``."""
     with suppress(OSError), translating_store_errors(folder):
         write(folder / PULSE, json.dumps(asdict(pulse)).encode())
 
 
 def last_pulse(folder: Place) -> Pulse | None:
-    """Return the last pulse in ``folder``, or None."""
+    """Return the last written progress of a sweep in ``folder``, or None."""
     try:
         with translating_store_errors(folder):
             return Pulse(**json.loads(read(folder / PULSE).to_pybytes()))

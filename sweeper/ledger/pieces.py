@@ -1,7 +1,7 @@
-"""The files that have a study's rows, checked and brought into the columns of this version.
+"""Read the files with a study's rows, check them, and convert them to the columns of this version.
 
-Earlier versions wrote other columns, and people edit files by hand: each file is looked at once,
-and a file that no sweep would write so is reported.
+Earlier versions wrote other columns, and people edit files by hand. Each file is checked once, and
+a file that no sweep would write is reported.
 """
 
 from collections import deque
@@ -28,11 +28,11 @@ _KEY = r"^[0-9a-f]{32}$"
 
 
 def build_schema(given: pa.Schema, study: StudyRecord) -> pa.Schema:
-    """Return the columns of a file's rows in this version.
+    """Return the columns, in this version, of the rows in a file with the columns ``given``.
 
     These are the columns of the study's rows, each with its type, then additional columns of the
     file. Raises :class:`DamagedError` for a repeated column, and for rows without the columns that
-    name them.
+    identify them.
     """
     check_names(given.names)
     n_dims = max([len(c.dims) for c in study.cells] + [BANDWIDTH.n_dims(given.names)])
@@ -60,10 +60,10 @@ def conform_rows(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def check_types(rows: pa.Table, schema: pa.Schema, columns: Sequence[str]) -> pa.Table:
-    """Return ``rows``, of which only ``columns`` were read.
+    """Return ``rows``, of which only ``columns`` were read, with the types of ``schema``.
 
     Raises :class:`DamagedError` if a column has another type than in ``schema``, or if a row lacks
-    a name.
+    a value that identifies it.
     """
     check_names(rows.column_names)
     for name in columns:
@@ -77,7 +77,7 @@ def check_types(rows: pa.Table, schema: pa.Schema, columns: Sequence[str]) -> pa
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Raise :class:`DamagedError` for a repeated column."""
+    """Raise :class:`DamagedError` for a column name that occurs twice."""
     if twice := {name for name in names if names.count(name) > 1}:
         raise DamagedError(f"it has two columns {min(twice)!r}")
 
@@ -95,7 +95,7 @@ def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
 def check_rows(columns: pa.Table, study: StudyRecord | None) -> None:
     """Raise :class:`DamagedError` for invalid rows.
 
-    Rows need a cell, a key and a number; complete rows also need a time, if it was read.
+    Rows need a cell, a key and a trial number; complete rows also need a time, if it was read.
     """
     for name in _NAMING:
         if columns[name].null_count and name != "origin":
@@ -120,13 +120,16 @@ def check_rows(columns: pa.Table, study: StudyRecord | None) -> None:
 
 
 def columns_to_check(study: StudyRecord | None) -> list[str]:
-    """Return the columns to check, without a plug-in's objective."""
+    """Return the columns to check, except the objective of a plug-in."""
     known = (OBJECTIVES[name] for name in (study.objective if study else ()) if name in OBJECTIVES)
     return list(dict.fromkeys([*_NAMING, "time_s", *(each.column for each in known)]))
 
 
 def _check_numbers(what: str, column: pa.ChunkedArray) -> None:
-    """Raise :class:`DamagedError` if a value of complete rows is missing or impossible."""
+    """Raise :class:`DamagedError` if a value of complete rows is missing or impossible.
+
+    ``what`` names the column in the error.
+    """
     if column.null_count:
         raise DamagedError(f"some of its rows are complete and have no {what}")
     if not pc.all(pc.and_(pc.is_finite(column), pc.greater_equal(column, 0)), min_count=0).as_py():
@@ -141,11 +144,11 @@ CHECKED = [*(column.name for column in NAMING), "time_s"]  # columns that identi
 
 @dataclass
 class Piece:
-    """A part, or the rows of a ``log``, with its columns as this version writes them.
+    """A file of rows: a part, or a ``log`` with its rows in memory.
 
-    Its ``n`` counted rows have the places from ``first`` on among all rows of the study;
+    Its ``n`` counted rows have the places from ``first`` on among all rows of the study.
     ``counting`` lists them if some are not counted, and ``cells`` are their cells. It is
-    ``as_written`` if it is a part that has these columns.
+    ``as_written`` if it is a part that has the columns of this version.
     """
 
     source: Place
@@ -158,7 +161,7 @@ class Piece:
     as_written: bool = False
 
     def read(self, schema: pa.Schema) -> pa.Table:
-        """Read columns of all rows; raises :class:`DamagedError` if they cannot be read."""
+        """Read some columns of all rows; raises :class:`DamagedError` if they cannot be read."""
         if self.log is not None:
             return conform_rows(self.log, schema)
         # Columns that the file lacks have as many rows as those that any file has.
@@ -171,8 +174,8 @@ def iterate_pieces(
 ) -> Iterator[tuple[Piece, pa.Table]]:
     """Yield each file of rows with the columns :data:`CHECKED` and ``ahead``, in any order.
 
-    ``ahead``: None for all columns. The damage of other files is appended to ``damaged``. Raises
-    :class:`OSError` if a file cannot be read.
+    ``ahead``: further columns; None for all. Damage of other files is appended to ``damaged``.
+    Raises :class:`OSError` if a file cannot be read.
     """
     # Logs first: the rows of one that is sealed meanwhile are in a part when the parts are listed.
     for log in files.logs(folder):
@@ -203,7 +206,10 @@ def iterate_pieces(
 def _read(
     parts: Sequence[Place], study: StudyRecord, names: Sequence[str] | None
 ) -> Iterator[tuple[Place, tuple[Piece, pa.Table] | DamagedError]]:
-    """Yield parts with their rows or their damage; fetch several at once from a store."""
+    """Yield parts with their rows or their damage.
+
+    Several are fetched at once from an object store.
+    """
 
     def read(part: Place) -> tuple[Piece, pa.Table] | DamagedError:
         try:
@@ -227,7 +233,7 @@ def _read(
 def _read_piece(
     part: Place, study: StudyRecord, names: Sequence[str] | None
 ) -> tuple[Piece, pa.Table]:
-    """Return an undamaged part with some of its columns; raises :class:`DamagedError`."""
+    """Return a part with some of its columns; raises :class:`DamagedError` if it is damaged."""
     rows = files.read_part(part, study.identity, names)
     given = rows.schema if names is None else files.read_schema(part)
     piece = Piece(part, build_schema(given, study))

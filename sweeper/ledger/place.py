@@ -1,4 +1,4 @@
-"""Folders of studies, on this machine or any file system of fsspec, and the sinks of their logs."""
+"""Folders of studies, on this machine or any file system of fsspec, and how to write in them."""
 
 import errno
 import io
@@ -20,13 +20,13 @@ NEW = "new-"  # so begin the names of files that are being written
 
 
 def find_results_folder(name: str | Place) -> Place:
-    """Return the folder of a path, or of the name of a study in results/."""
+    """Return the results folder of a study, given by its path or by its name in results/."""
     beside = Path("results") / name if isinstance(name, str) and name else None
     return beside if beside is not None and (beside / STUDY).is_file() else parse_place(name)
 
 
 def parse_place(name: str | Place) -> Place:
-    """Return the folder or file called ``name``, a path or a URL such as ``s3://bucket/folder``.
+    """Return the folder or file ``name``, which is a path or a URL such as ``s3://bucket/folder``.
 
     Raises :class:`DimsweepError` if the package for such URLs is missing, and for an invalid name.
     """
@@ -67,7 +67,7 @@ def parse_place(name: str | Place) -> Place:
 
 @contextmanager
 def translating_store_errors(where: Place) -> Iterator[None]:
-    """Turn the errors of a remote file system's packages into :class:`OSError`."""
+    """Return a context that turns errors of remote file systems' packages into :class:`OSError`."""
     try:
         yield
     except Exception as error:
@@ -78,12 +78,12 @@ def translating_store_errors(where: Place) -> Iterator[None]:
 
 
 def make_folder(folder: Place) -> None:
-    """Make the folder, where folders exist; a bucket is not made."""
+    """Make a folder if it is missing; on an object store, which has no folders, do nothing."""
     folder.mkdir(parents=isinstance(folder, Path), exist_ok=True)
 
 
 def list_folder(folder: Place) -> list[Place]:
-    """Return the content of a folder, in order; nothing if it does not exist."""
+    """Return the content of a folder, sorted; [] if it does not exist."""
     try:
         return sorted(folder.iterdir(), key=lambda entry: entry.name)
     except (FileNotFoundError, NotADirectoryError):
@@ -91,7 +91,7 @@ def list_folder(folder: Place) -> list[Place]:
 
 
 def read(file: Place) -> pa.Buffer:
-    """Return a file's bytes in memory of Arrow, whose threads may free it after Python's end."""
+    """Return a file's bytes in Arrow's memory, which its threads may free after Python's end."""
     if isinstance(file, Path):
         with pa.OSFile(str(file)) as source:
             return source.read_buffer()
@@ -101,10 +101,10 @@ def read(file: Place) -> pa.Buffer:
 
 
 def write(file: Place, data: bytes | pa.Buffer) -> None:
-    """Write a file as a whole or not at all, and replace an existing one.
+    """Write a file atomically, and replace an existing one.
 
     Object stores do so by themselves. When this returns, a folder of this machine has the file even
-    if the machine dies.
+    if the machine fails.
     """
     if not isinstance(file, Path):
         file.fs.pipe_file(file.path, bytes(data))
@@ -124,7 +124,7 @@ def write(file: Place, data: bytes | pa.Buffer) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the folder's entries outlive the machine, if its file system can."""
+    """Flush the folder's entries to disk, if its file system can."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -152,7 +152,7 @@ _LARGEST_WRITE = 1 << 26  # bytes; a batch reaches the system in one piece
 
 
 class Sink(Protocol):
-    """A growing file; a flush follows each batch."""
+    """A growing file; the writer calls flush after each batch."""
 
     n_safe: int  # flushes whose bytes outlive this process
 
@@ -167,14 +167,17 @@ class Sink(Protocol):
         """
 
     def save(self) -> None:
-        """Make flushed bytes outlive this process; raises :class:`OSError` if that fails."""
+        """Write flushed bytes so that they survive this process.
+
+        Raises :class:`OSError` if that fails.
+        """
 
     def discard(self) -> None:
-        """Close the file as it is; drop bytes that were not flushed."""
+        """Close the file without writing more; bytes that were not flushed are lost."""
 
 
 class DiskSink(io.BufferedWriter):
-    """A file of this machine, to which bytes are appended."""
+    """A file on this machine to which bytes are appended."""
 
     def __init__(self, path: Path) -> None:
         """Create the file; raises :class:`OSError` if that fails."""
@@ -192,20 +195,20 @@ class DiskSink(io.BufferedWriter):
             return False
 
     def save(self) -> None:
-        """Do nothing: the system has flushed bytes, which outlive this process."""
+        """Do nothing: flushed bytes are with the operating system and survive this process."""
 
     def discard(self) -> None:
         self.raw.close()
 
 
 class ObjectSink(io.BytesIO):
-    """A file in a store that cannot append: :meth:`save` writes all bytes from memory.
+    """A file on an object store, which cannot append: :meth:`save` writes all bytes from memory.
 
     Another thread may call :meth:`save`.
     """
 
     def __init__(self, path: Place, check: Callable[[], bool]) -> None:
-        """Take ``check``, which returns whether this process still owns the study.
+        """Take ``check``, a function that returns whether this process still owns the study.
 
         It raises :class:`OSError` if the store cannot be reached.
         """

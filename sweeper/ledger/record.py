@@ -38,7 +38,7 @@ class _Record(BaseModel):
 
 
 class _Columns(_Record):
-    """A :class:`Frontier` of K amounts: three columns (K,), and bandwidths (K, D)."""
+    """A :class:`Frontier` in plain data: three columns (K,) of amounts, and bandwidths (K, D)."""
 
     cost: tuple[float, ...] = Field(min_length=1)
     bound: tuple[float, ...]
@@ -63,7 +63,7 @@ _Frontier = Annotated[
 
 
 class CellRecord(_Record):
-    """One cell of a study's grid, which is one search, or a baseline."""
+    """One cell of a study's grid: a search with its own axis values, or a baseline."""
 
     cell: int
     coordinates: Mapping[str, str]
@@ -101,7 +101,7 @@ FULL = "cells do not fit the memory, as their schedule runs"
 
 
 class PrunedCell(_Record):
-    """An infeasible cell of the grid, or an infeasible ``baseline``, and why.
+    """An infeasible cell of the grid, or an infeasible ``baseline``, with the reason.
 
     A ``left_out`` cell is feasible but takes too long to simulate. A proof counts cells by
     ``reason``.
@@ -115,7 +115,7 @@ class PrunedCell(_Record):
 
 
 class PortfolioRecord(_Record):
-    """One split, or one network, for N workloads."""
+    """One bandwidth split, or one network, for N workloads."""
 
     #: cells of the workloads; with one network the cells of their best plans on it
     cells: tuple[int, ...]
@@ -145,12 +145,12 @@ class End(_Record):
 
     @property
     def is_far(self) -> bool:
-        """Whether the answer holds over the whole examined range."""
+        """True if the answer stays the best over the whole examined range."""
         return self.by is None and not self.is_open
 
 
 class Change(_Record):
-    """The range of a quantity in which the answer of a search stays the best."""
+    """The range of a quantity, such as a price, in which the answer of a search stays the best."""
 
     #: the quantity
     name: str
@@ -162,9 +162,9 @@ class Change(_Record):
 
 
 class Rival(End):
-    """The second-best design, whose loss is ``factor`` times that of the answer.
+    """The second-best design, whose loss is ``factor`` times the loss of the answer.
 
-    If it ``is_open``, another design may be nearer, and ``by`` is the best simulated one.
+    If it ``is_open``, another design may be closer, and ``by`` is the best simulated one.
     """
 
     #: no other design's loss is below this multiple of the answer's
@@ -176,7 +176,7 @@ class Rival(End):
 
 
 class Regions(_Record):
-    """The proven winners when two quantities change."""
+    """The best design for each pair of values of two quantities, as proven by bounds."""
 
     #: names of the quantities
     x: str
@@ -191,7 +191,7 @@ class Regions(_Record):
 
 
 class Step(_Record):
-    """A step of the front of time and cost."""
+    """A design on the frontier of time and cost."""
 
     #: maximum cost
     cost: float
@@ -234,7 +234,7 @@ class Proof(_Record):
     front: tuple[Step, ...] = ()
 
     def limit(self, cost: float | None) -> float | None:
-        """Return the value that no design beats; of a front, no design of at most this ``cost``."""
+        """Return the value that no design beats; of a frontier, no design up to this ``cost``."""
         if cost is None:
             return self.bound
         bounds = [step.bound for step in self.front if step.cost >= cost]
@@ -242,7 +242,7 @@ class Proof(_Record):
 
 
 class Provenance(_Record):
-    """The software and the machine that simulated rows."""
+    """The software and the machine with which rows were simulated."""
 
     #: version of dimsweep
     version: str
@@ -256,7 +256,7 @@ class Provenance(_Record):
 
 
 class StudyRecord(_Record):
-    """The record of a study."""
+    """The record of a study in ``study.json``."""
 
     name: str
     #: a remark for readers of the results
@@ -302,7 +302,7 @@ class StudyRecord(_Record):
 
     @property
     def is_current(self) -> bool:
-        """Whether this version wrote the study, and may add rows."""
+        """True if this version of dimsweep wrote the study, and may add rows."""
         return self._written is None
 
     @property
@@ -323,11 +323,11 @@ class StudyRecord(_Record):
 
     @property
     def is_certified(self) -> bool:
-        """Whether the study searches among networks and plans, and records only promising cells."""
+        """True if the study searches networks and plans, and records only cells not excluded."""
         return (self.config.get("space") or {}).get("network") is not None
 
     def config_of(self, cell: CellRecord) -> dict[str, Any]:
-        """Return the resolved configuration of a cell: the study's with the cell's parts."""
+        """Return the resolved configuration of a cell: the study's, with the cell's values."""
         return {**self.config, **(cell.config or {})}
 
     @property
@@ -337,16 +337,19 @@ class StudyRecord(_Record):
         return tuple(axis for axis in self.grid if roles[axis] == Role.SCENARIO)
 
     def scenario(self, coordinates: Mapping[str, str]) -> dict[str, str]:
-        """Return the scenario part of a cell's coordinates."""
+        """Return the values of the axes in ``coordinates`` that are scenarios."""
         return {axis: coordinates[axis] for axis in self.scenarios}
 
     @property
     def is_shared(self) -> bool:
-        """Whether it searches one network for several workloads, each with a plan of its own."""
+        """True if it searches one network for several workloads, each with a separate plan."""
         return self.is_certified and WORKLOAD in self.grid
 
     def decision(self, coordinates: Mapping[str, str]) -> dict[str, str]:
-        """Return the decision part of coordinates, without the plan on a shared network."""
+        """Return the values of the axes in ``coordinates`` that are decisions.
+
+        If workloads share a network, the plan is left out.
+        """
         axes = [axis for axis in self.grid if not (self.is_shared and is_plan_key(axis))]
         return {k: v for k, v in coordinates.items() if k in axes and k not in self.scenarios}
 
@@ -357,12 +360,12 @@ class StudyRecord(_Record):
         return self.model_copy(update={"portfolios": tuple(portfolios)})
 
     def streamed(self, n: int) -> Self:
-        """Return the study as a large grid of ``n`` cells, which are recorded in other files."""
+        """Return the record as that of a large grid of ``n`` cells, which other files list."""
         none = dict.fromkeys(("cells", "pruned", "baselines", "no_baselines"), ())
         return self.model_copy(update={"n_streamed": n, **none})
 
     def with_cells(self, cells: Sequence[CellRecord], pruned: Sequence[PrunedCell]) -> Self:
-        """Return the study with the cells of a large grid and the cells of its current baseline."""
+        """Return the record with a large grid's cells, and the cells of its current baseline."""
         return self.model_copy(
             update={
                 "cells": tuple(each for each in cells if each.baseline is None),
@@ -380,7 +383,7 @@ class StudyRecord(_Record):
         return identity(json.loads(self.model_dump_json(include={"config", "model", "rows"})))
 
     def to_json(self) -> bytes:
-        """Return the text of ``study.json``, with a checksum of the rest."""
+        """Return the text of ``study.json``, including a checksum of it."""
         node = json.loads(self.model_dump_json())
         return json.dumps(node | {"checksum": checksum(node)}, indent=1).encode()
 
@@ -389,7 +392,7 @@ _REPAIR_HINT = "sweep the study again: it sets the file aside and keeps all rows
 
 
 class DamagedStudyError(DimsweepError):
-    """An error of a damaged ``study.json``."""
+    """Error of a ``study.json`` that is damaged."""
 
     code = "damaged"
 
@@ -463,7 +466,7 @@ def read_record(folder: Place) -> StudyRecord:
 
 
 def _is_misnamed(node: dict[str, Any]) -> bool:
-    """Return whether a record without checksum has one under a damaged name."""
+    """Return whether a record lacks its checksum because the key's name is damaged."""
     return any(
         name not in StudyRecord.model_fields
         and value == checksum({key: each for key, each in node.items() if key != name})

@@ -1,4 +1,4 @@
-"""The rows of a study: their columns, the states of trials, and the rows that count.
+"""The rows of a study: their columns, the states of trials, and which rows are counted.
 
 Rows are written and read by these columns only.
 """
@@ -28,7 +28,7 @@ Values = NDArray[Any]  # of rows (P,), or of their dimensions (P, D)
 
 @dataclass(frozen=True)
 class Simulated:
-    """Simulated trials: their ``bandwidth`` (P, D) in bytes/s, results and collectives."""
+    """P simulated trials: ``bandwidth`` (P, D) in bytes/s, results, and times of collectives."""
 
     bandwidth: Floats
     breakdown: Breakdown
@@ -37,11 +37,11 @@ class Simulated:
 
 @dataclass(frozen=True)
 class Column:
-    """A column, or one for each dimension if there is a ``D`` in its name.
+    """A column of rows; a ``D`` in its name stands for one column per dimension.
 
     ``unit`` is that of its numbers: "1" for shares and other quotients; none for texts and counts.
-    ``of`` are its values in rows of simulated trials, (P,) or (P, D), None where they are not
-    known; columns without it name the row.
+    ``of`` returns its values for rows of simulated trials, (P,) or (P, D), None where they are
+    unknown. Columns without it identify the row.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Column:
 
     @property
     def is_per_dimension(self) -> bool:
-        """Whether each dimension has a column."""
+        """True if there is one column per network dimension."""
         return "_D" in self.name
 
     def at(self, d: int) -> str:
@@ -63,7 +63,7 @@ class Column:
         return [self.at(d) for d in range(n_dims)] if self.is_per_dimension else [self.name]
 
     def among(self, names: Iterable[str]) -> list[str]:
-        """Return its existing names among ``names``, in their order."""
+        """Return those of the column's names that are in ``names``, in their order."""
         return [name for name in names if self._pattern.fullmatch(name)]
 
     def n_dims(self, names: Iterable[str]) -> int:
@@ -93,7 +93,10 @@ def _by_collective(run: Simulated) -> pa.Array:
 
 
 def _path(part: str, take: Callable[[Values], Values]) -> Callable[[Simulated], Values | None]:
-    """Return a part of the critical path, if known; the column is for trials by phases."""
+    """Return a function that takes a component of the critical path.
+
+    It is None for trials without phases.
+    """
 
     def of(run: Simulated) -> Values | None:
         path = run.breakdown.path
@@ -210,7 +213,7 @@ def row_schema(n_dims: int, grid: Sequence[str], parameters: Sequence[str]) -> p
 
 
 def measures(run: Simulated) -> dict[str, Values | pa.Array]:
-    """Return the values of all columns of simulated trials, by name."""
+    """Return the values of all columns for simulated trials, by name."""
     found = dict[str, Values | pa.Array]()
     for column in MEASURES:
         assert column.of is not None
@@ -247,7 +250,7 @@ ROWS_VERSION = 11
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a study's grid: its resolved configuration and its coordinates."""
+    """One cell of a study's grid: its resolved configuration and its axis values."""
 
     number: int
     config: Config
@@ -261,14 +264,14 @@ def complete_rows(
     breakdown: Breakdown,
     tallies: Sequence[str],
 ) -> pa.RecordBatch:
-    """Return rows of simulated trials. ``labels`` holds the columns that name them."""
+    """Return rows of simulated trials. ``labels`` has the columns that identify them."""
     measured = measures(Simulated(bandwidth, breakdown, tallies))
     columns: dict[str, Any] = {**labels, "state": [COMPLETE] * len(bandwidth), **measured}
     return _batch(schema, columns, len(bandwidth))
 
 
 def single_row(config: Config, result: Result) -> dict[str, Any]:
-    """Return the known columns of one simulated design that is no trial of a study."""
+    """Return the columns of one simulated design that is not a trial of a study."""
     breakdown, bandwidth = result.breakdown, result.program.bandwidth[None]
     known: dict[str, list[Any]] = {FIDELITY.name: [str(config.fidelity)]}
     schema = row_schema(bandwidth.shape[1], (), ())
@@ -280,7 +283,7 @@ def single_row(config: Config, result: Result) -> dict[str, Any]:
 
 
 def is_requested(origins: pa.ChunkedArray) -> np.ndarray:
-    """Return, from the column ``origin``, which rows are of designs that Python asked for."""
+    """Return a mask of the rows, by their ``origin``, whose designs were requested from Python."""
     return np.asarray(pc.starts_with(origins, ASKED).fill_null(False).to_numpy())
 
 
@@ -299,12 +302,12 @@ def parse_changes(measured: object) -> dict[str, Any]:
 
 
 def slope_columns(schema: pa.Schema) -> list[str]:
-    """Return the columns of the time's change with each dimension's bandwidth."""
+    """Return the columns with the derivative of the time by each dimension's bandwidth."""
     return SLOPE.among(schema.names)
 
 
 def numbers(rows: pa.RecordBatch, columns: Sequence[str]) -> np.ndarray:
-    """Return the values (N, C) of columns of numbers, NaN where missing."""
+    """Return the values of some columns as floats (N, C), NaN where missing."""
     found = np.empty((len(rows), len(columns)))
     for i, name in enumerate(columns):
         found[:, i] = rows.column(name).to_numpy(zero_copy_only=False)
@@ -312,7 +315,7 @@ def numbers(rows: pa.RecordBatch, columns: Sequence[str]) -> np.ndarray:
 
 
 def slopes(rows: pa.RecordBatch, columns: Sequence[str]) -> np.ndarray:
-    """Return dT/db (N, D) of each row in seconds per byte/s, from :func:`slope_columns`.
+    """Return the slopes dT/db (N, D) of rows, in seconds per byte/s, from :func:`slope_columns`.
 
     NaN where a slope is unknown, and beyond the dimensions of the row's cell.
     """
@@ -335,7 +338,7 @@ def failed_row(
 
 
 def labels(cell: Cell, trials: Trials, keys: Sequence[str]) -> dict[str, Sequence[Any]]:
-    """Return the columns that name ``trials`` of a cell."""
+    """Return the columns that identify ``trials`` of a cell."""
     columns: dict[str, Sequence[Any]] = {
         "key": keys,
         "cell": [cell.number] * len(trials),
@@ -357,7 +360,7 @@ def labels(cell: Cell, trials: Trials, keys: Sequence[str]) -> dict[str, Sequenc
 def relabel_rows(
     rows: pa.Table, schema: pa.Schema, named: Mapping[str, Sequence[Any]]
 ) -> pa.RecordBatch:
-    """Return rows of another cell or study as rows of ``schema``, under new names."""
+    """Return rows of another cell or study with the columns ``named`` replaced, in ``schema``."""
     columns = {
         name: rows[name].combine_chunks() for name in rows.column_names if name in schema.names
     }
@@ -377,7 +380,7 @@ def _batch(schema: pa.Schema, columns: Mapping[str, Any], n: int) -> pa.RecordBa
 
 
 def in_order(table: pa.Table) -> pa.Table:
-    """Return the rows by cell and trial; move only rows that are out of place."""
+    """Return the rows sorted by cell and trial; only rows out of order are moved."""
     if not len(table):
         return table
     order = np.lexsort((table["trial"].to_numpy(), table["cell"].to_numpy()))
@@ -429,19 +432,22 @@ def trial_numbers(table: pa.Table, first: int = 0) -> NDArray[np.uint64]:
 
 
 def repeated(pieces: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
-    """Return the values that occur more than once, in order."""
+    """Return the values that occur more than once, sorted."""
     values = np.concatenate([np.empty(0, np.uint64), *pieces])
     values.sort()
     return np.unique(values[1:][values[1:] == values[:-1]])
 
 
 def count_keys_once(table: pa.Table) -> pa.Table:
-    """Return the rows, each key of a cell once: simulated before failed, failed before lost."""
+    """Return the rows, each key of a cell once.
+
+    A simulated row is preferred to a failed one, and a failed one to a lost one.
+    """
     return _keep_first(table, identity(table), _by_state)
 
 
 def identity(table: pa.Table) -> Halves:
-    """Return identities of rows, from their columns ``key`` and ``cell``."""
+    """Return identities of rows (N, 2), from their columns ``key`` and ``cell``."""
     return mix_with_cells(parse_key_column(table["key"]), table["cell"].to_numpy())
 
 

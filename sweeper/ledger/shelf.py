@@ -1,8 +1,8 @@
-"""Rows that other cells and other studies have, so that none is simulated twice.
+"""Find existing rows of other cells and studies, so that no trial is simulated twice.
 
-Rows with equal keys have equal results.  Two cells of which every trial's key begins alike (they
-differ in how they search) have the same ``content`` in their records, so only files in which equal
-keys can be are looked into.
+Rows with equal keys have equal results.  Cells whose trials have keys with equal inputs (cells that
+differ only in how they search) have the same ``content`` in their records. Only the files of such
+cells are searched.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ from dimsweep.sweeper.ledger.rows import COMPLETE
 
 
 class Shelf:
-    """The places of complete rows by key, in this study, its neighbours and its log."""
+    """The places of complete rows by key: in this study, in its log and in neighbouring studies."""
 
     def __init__(self, folder: Place, study: StudyRecord) -> None:
         """Find the studies next to ``folder``; rows of this study are added as they are written."""
@@ -41,14 +41,14 @@ class Shelf:
         self.add_neighbours(contents.keys())
 
     def add_neighbours(self, contents: Collection[str]) -> None:
-        """Add the rows of neighbouring studies with cells of these ``contents``."""
+        """Add the rows of neighbouring studies that have cells with one of these ``contents``."""
         for each in [own for own in self._neighbours if not own[2].isdisjoint(contents)]:
             self._neighbours.remove(each)
             for part in files.parts(each[0]):
                 self._add_part(part, each[1].identity)
 
     def add_part(self, part: Place, study: str) -> None:
-        """Add a part of this study, found in its folder or made of its log."""
+        """Add the rows of a part of this study."""
         if self._within:
             self._add_part(part, study)
             # It has all rows of the log before it.
@@ -56,12 +56,12 @@ class Shelf:
             own[:] = [None if isinstance(each, pa.RecordBatch) else each for each in own]
 
     def add_rows(self, rows: pa.RecordBatch) -> None:
-        """Add rows that this study has logged."""
+        """Add rows that this study has written to its log."""
         if self._within:
             self._add(rows, pa.Table.from_batches([rows]).select(["key", "state"]))
 
     def rows(self, wanted: Sequence[str]) -> tuple[np.ndarray, pa.Table | None]:
-        """Return a mask of the keys with rows here, and these rows in the order of the keys."""
+        """Return a mask of the ``wanted`` keys with known rows, and these rows in that order."""
         if not len(self._places):
             return np.zeros(len(wanted), dtype=bool), None
         places = self._places.places(wanted, 0)

@@ -1,4 +1,4 @@
-"""The rows of a study in its files, read one file and some columns at a time.
+"""Read the rows of a study from its files, one file and some columns at a time.
 
 While files are scanned, memory holds an identity of 16 bytes per row. Afterwards it holds only the
 positions of duplicate rows, and the columns of small studies.
@@ -35,16 +35,16 @@ _ROOM = 64_000_000  # bytes of columns that are kept, so that small studies are 
 
 
 class Stored:
-    """The rows of the study in ``folder``, each once, file by file.
+    """The rows of the study in ``folder``, each counted once, read file by file.
 
     ``study`` is its record, and ``schema`` has all columns. A row's place is its position among all
     rows, in the order of the files.
     """
 
     def __init__(self, folder: str | Place, ahead: Sequence[str] | None = ()) -> None:
-        """Look through the files; safe while a sweep is writing.
+        """Scan the files; this is safe while a sweep is writing.
 
-        The columns ``ahead`` (None: all) are kept on the way, for callers that read all their rows.
+        The columns ``ahead`` (None: all) are kept during the scan, for callers that read all rows.
         Raises :class:`DimsweepError` that names the files if the study is missing or damaged.
         """
         self.folder = parse_place(folder)
@@ -80,13 +80,13 @@ class Stored:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows that count."""
+        """Number of rows, without duplicates."""
         return sum(piece.n for piece in self._pieces)
 
     def pieces(
         self, columns: Sequence[str], cell: int | None = None
     ) -> Iterator[tuple[Places, pa.Table]]:
-        """Yield columns of all rows, or of a cell's rows, file by file, with the rows' places."""
+        """Yield some columns of all rows, or of a cell's rows, by file, with the rows' places."""
         for piece in self._pieces:
             if cell is not None and cell not in piece.cells:
                 continue
@@ -99,7 +99,7 @@ class Stored:
             yield places, table.select(list(columns))
 
     def take(self, places: Places) -> pa.Table:
-        """Return all columns of the rows at ``places``, in their order."""
+        """Return all columns of the rows at ``places``, in the order of ``places``."""
         order = np.argsort(places, kind="stable")
         ordered, found = np.asarray(places)[order], [self._empty_table(self.schema.names)]
         for piece in self._pieces:
@@ -112,7 +112,7 @@ class Stored:
         return pa.concat_tables(found).take(pa.array(back))
 
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return all rows, or some columns of them, by cell and trial."""
+        """Return all rows, or some columns of them, sorted by cell and trial."""
         wanted = self.schema.names if columns is None else list(columns)
         if strange := [name for name in wanted if name not in self.schema.names]:
             hint = f"there are {', '.join(self.schema.names)}"
@@ -125,7 +125,7 @@ class Stored:
         )
 
     def in_order(self, at_once: int) -> Iterator[pa.Table]:
-        """Yield all columns of all rows, by cell and trial, ``at_once`` rows at a time."""
+        """Yield all columns of all rows, sorted by cell and trial, ``at_once`` rows at a time."""
         empty = [self._empty_table(["cell", "trial"])]
         named = pa.concat_tables(empty + [table for _, table in self.pieces(["cell", "trial"])])
         order = np.lexsort((named["trial"].to_numpy(), named["cell"].to_numpy()))
@@ -136,7 +136,7 @@ class Stored:
     def sources(self) -> Iterator[list[Path] | pa.Table]:
         """Yield all rows in the order of the files, for readers of Parquet.
 
-        A source is a list of files that can be read in place, or a table of the rows between them.
+        An item is a list of files that can be read in place, or a table of the rows between them.
         """
         if not self._pieces:
             yield self._empty_table(self.schema.names)
@@ -148,7 +148,7 @@ class Stored:
                 yield pa.concat_tables(self._read(piece, names, keep=False) for piece in pieces)
 
     def _is_readable(self, piece: Piece) -> bool:
-        """Return whether a file of this machine has a piece's rows as the study has them."""
+        """Return whether a local file has a piece's rows exactly as the study counts them."""
         there = piece.as_written and isinstance(piece.source, Path)
         return there and piece.counting is None and piece.schema.equals(self.schema)
 
@@ -156,7 +156,7 @@ class Stored:
         return self.schema.empty_table().select(list(columns))
 
     def _read(self, piece: Piece, columns: Iterable[str], *, keep: bool = True) -> pa.Table:
-        """Read columns of a piece's counted rows."""
+        """Read some columns of a piece's counted rows."""
         schema = pa.schema([self.schema.field(name) for name in columns])
         kept = self._kept.get(id(piece), {})
         found = {name: kept[name] for name in schema.names if name in kept}
@@ -175,7 +175,7 @@ class Stored:
         return table if piece.counting is None else table.take(pa.array(piece.counting))
 
     def _drop_duplicates(self, found: Sequence[tuple[Piece, Names, Names]]) -> None:
-        """Give places to the counted rows."""
+        """Assign places (numbers) to the rows, without duplicates."""
         keys = repeated([own for _, own, _ in found])
         trials = repeated([own for _, _, own in found])
         start, tables = 0, list[pa.Table]()
@@ -202,7 +202,7 @@ class Stored:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Turn the system's errors into errors about the rows."""
+        """Return a context that turns errors of the system into errors about the rows."""
         try:
             with translating_store_errors(self.folder):
                 yield
@@ -215,7 +215,7 @@ class Stored:
 def load(folder: str | Place, columns: Sequence[str] | None = None) -> pa.Table:
     """Load the rows of the study in ``folder``, or some ``columns`` of them.
 
-    Rows are ordered by cell and trial, each once. Memory is taken by the requested columns, and 16
+    Rows are sorted by cell and trial, each once. Memory is taken by the requested columns, and 16
     bytes a row. Safe while a sweep is writing: no load returns fewer rows than an earlier one.
     Raises :class:`DimsweepError` if the study or a column is missing, or, with their names, if
     files are damaged.

@@ -1,4 +1,4 @@
-"""Versions of a study's files: read files of earlier versions, refuse later ones.
+"""Versions of a study's files: convert files of earlier versions, reject later ones.
 
 ``rows`` in ``study.json`` is the version of its folder. ``record`` and ``files`` use this module.
 Columns that an earlier version lacks are null. tests/golden/ledgers has studies of each version.
@@ -40,7 +40,7 @@ def check_version(node: Mapping[str, Any], where: str) -> None:
 
 
 def writer(node: Mapping[str, Any]) -> str:
-    """Return the last writer of a record, such as ``dimsweep 0.2.0 (commit 1f3a9c5e)``."""
+    """Return the software that last wrote a record: ``dimsweep 0.2.0 (commit 1f3a9c5e)``."""
     written = node.get("provenance")
     last = written[-1] if isinstance(written, list) and written else None
     if not isinstance(last, Mapping) or not isinstance(last.get("version"), str):
@@ -50,7 +50,7 @@ def writer(node: Mapping[str, Any]) -> str:
 
 
 def identity(node: Mapping[str, Any]) -> str:
-    """Return the identity of the study with the record ``node``: a hash of its rows' inputs.
+    """Return the identity of the study with the record ``node``: a hash of the inputs of its rows.
 
     It is "" for the first versions, whose files have no identity.
     """
@@ -65,7 +65,7 @@ def identity(node: Mapping[str, Any]) -> str:
 def upgrade(node: Mapping[str, Any]) -> dict[str, Any]:
     """Return the record ``node`` of an earlier version with the keys of this version.
 
-    Its ``rows`` stays the version that wrote it.
+    Its key ``rows`` keeps the version that wrote it.
     """
     found = dict(node)
     if found.get("rows") == ROWS_VERSION:
@@ -85,7 +85,7 @@ def _cell(node: Any) -> Any:
 
 
 def _config(node: Any) -> Any:
-    """Return a configuration without keys that are no longer read."""
+    """Return a configuration without keys that this version no longer reads."""
     if not isinstance(node, Mapping):
         return node
     found = dict(node)
@@ -96,5 +96,5 @@ def _config(node: Any) -> Any:
 
 
 def checksum(node: Any) -> str:
-    """Return a CRC-32 of plain data that ignores the order of keys."""
+    """Return a CRC-32 of plain data that does not depend on the order of keys."""
     return f"{zlib.crc32(json.dumps(node, sort_keys=True).encode()):08x}"

@@ -173,7 +173,10 @@ class Decisions:
         return np.lexsort((then, first, -runs)).tolist()
 
     def worst_scene(self, decision: int) -> str:
-        """Name the weighted scenario in which a decision loses most."""
+        """Return the name of the scenario with a decision's largest regret.
+
+        Zero weights are skipped.
+        """
         regrets = np.where(self.share > 0, self.regrets[decision], -np.inf)
         return self.scene(int(regrets.argmax()))
 

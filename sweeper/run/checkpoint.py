@@ -1,4 +1,4 @@
-"""The checkpoint of a cell's search: its sampler and its best designs, kept in the ledger."""
+"""The checkpoint of a cell's search in the ledger: the sampler's state and the best designs."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ _MIN_SEARCH_TIME = 1.0  # seconds of a search that had better not be repeated
 
 
 class Incumbents:
-    """The best distinct designs of a cell so far: one, or the number that is rechecked."""
+    """The best distinct designs of a cell so far: one, or as many as are rechecked."""
 
     def __init__(self, cell: CellPlan) -> None:
         self._again = cell.recheck
@@ -46,7 +46,7 @@ class Incumbents:
         return self._kept[0][2]
 
     def add(self, trials: Trials, values: Floats) -> None:
-        """Add trials, with higher numbers than earlier ones, and their values (N, K)."""
+        """Add ``trials``, whose numbers follow the earlier ones, and their values (N, K)."""
         losses = self._sign * values[:, 0]
         full = len(self._kept) == max(self._again, 1)
         found = [
@@ -65,16 +65,19 @@ class Incumbents:
         return [trial for _, _, trial in self._kept[: self._again]]
 
     def state(self) -> list[Any]:
-        """Return plain data for :meth:`restore`."""
+        """Return plain data from which :meth:`restore` restores the best designs."""
         return [[loss, int(number), trial_to_plain(trial)] for loss, number, trial in self._kept]
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Restore the best designs from a :meth:`state`."""
+        """Restore the best designs from the data of :meth:`state`."""
         self._kept = [(loss, number, trial_from_plain(design)) for loss, number, design in state]
 
 
 class SearchDigest:
-    """A hash of the rows that a search has learnt from, whatever the sizes of the batches."""
+    """A hash of the rows that a search has learnt from.
+
+    It does not depend on the sizes of batches.
+    """
 
     def __init__(self) -> None:
         self._columns = [hashlib.blake2b(digest_size=16) for _ in range(3)]
@@ -91,11 +94,12 @@ class SearchDigest:
 
 
 class SearchCheckpoint:
-    """The ``sampler`` of a cell's search and its ``incumbents``, new or resumed.
+    """The checkpoint of a cell's search: its ``sampler`` and its best designs (``incumbents``).
 
-    A bookmark in the ledger restores them as they were after the first ``n_trials`` trials, whose
-    rows are at ``places``. It is valid if the ledger still has the rows that the search learnt
-    from, in the same order. If rows are missing or were simulated again, the search starts anew.
+    If the ledger has a bookmark, it restores both as they were after the first ``n_trials`` trials,
+    whose rows are at ``places``. The bookmark is valid if the ledger still has the rows that the
+    search learnt from, in the same order. If rows are missing or were simulated again, the search
+    starts anew.
     """
 
     def __init__(self, cell: CellPlan, ledger: Ledger) -> None:
@@ -111,7 +115,7 @@ class SearchCheckpoint:
 
     @property
     def _search(self) -> list[object]:
-        """Settings in which a bookmark must agree with this search."""
+        """Settings that a bookmark must have in common with this search."""
         name = sampler_name(self._cell.config, self._cell.space)
         return [name, STATE_VERSION, self._cell.recheck]
 
@@ -156,7 +160,10 @@ class SearchCheckpoint:
         return new
 
     def tell(self, places: Integers) -> None:
-        """Record that the search learnt from the rows at ``places``; write a bookmark at times."""
+        """Record that the search learnt from the rows at ``places``.
+
+        Periodically write a bookmark.
+        """
         self.n_trials += len(places)
         for rows in self._ledger.iterate_results(self._find_new(places)):
             self._digest.add(*rows)
@@ -164,7 +171,7 @@ class SearchCheckpoint:
             self._write()
 
     def prepare_last_round(self) -> None:
-        """Keep the sampler's state before the budget cuts a batch short or leaves it out.
+        """Keep the sampler's state before the budget shortens or drops a batch.
 
         A study with a larger budget resumes from this state.
         """
@@ -177,7 +184,7 @@ class SearchCheckpoint:
         return self.sampler.state(self.n_trials)
 
     def finish(self) -> None:
-        """Record that the search is over."""
+        """Record that the search has ended."""
         self._ledger.end_search(
             self._number, self.n_trials, _describe_search(self._cell.config, self._digest)
         )
@@ -212,7 +219,7 @@ def find_ended_rows(ledger: Ledger, config: Config, cell: int) -> Compact | None
 
 
 def _describe_search(config: Config, digest: SearchDigest) -> str:
-    """Return a text that changes with the search's settings and the rows it learnt from."""
+    """Return a text that identifies the search's settings and the rows that it learnt from."""
     return json.dumps([STATE_VERSION, config.text["budget"], config.text["recheck"], digest.text])
 
 

@@ -1,4 +1,4 @@
-"""The loop of a sweep: ask for trials, submit them, collect and record results, report them back.
+"""The loop of a sweep: it asks searches for trials, submits these, and records their results.
 
 A study asks questions: the best split, the best network, one design for several workloads, the
 effect of changes. Searches answer each :class:`Question`, one after the other. A :class:`Search`
@@ -31,7 +31,7 @@ from dimsweep.sweeper.study.ranking import best_of_scenarios
 
 @dataclass(frozen=True)
 class Work:
-    """Trials of one cell to simulate."""
+    """Trials of one cell, to be simulated."""
 
     cell: CellPlan
     trials: Trials
@@ -43,7 +43,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Results:
-    """The results of work: N rows with K objectives on D dimensions."""
+    """The results of simulated work: N rows with K objectives, and slopes in D dimensions."""
 
     work: Work
     #: values of the objectives (N, K); NaN where a trial failed
@@ -55,10 +55,10 @@ class Results:
 
 
 class Search(Protocol):
-    """A search that proposes rounds of work and learns from their results."""
+    """A search that proposes trials in rounds and learns from their results."""
 
     def lookahead(self, n_workers: int) -> float:
-        """Return the number of rounds that may be in flight at the same time."""
+        """Return the number of rounds that may be in flight at once with ``n_workers`` workers."""
 
     def ask(self) -> Sequence[Work]:
         """Return the next round of work.
@@ -71,22 +71,22 @@ class Search(Protocol):
 
 
 class Question(ABC):
-    """One of the questions that a study asks."""
+    """A question that a study asks, such as that of the best network."""
 
     @abstractmethod
     def searches(self, study: StudyRecord, driver: "SweepDriver") -> Iterator[Search]:
-        """Yield the searches that answer the question, each after the previous one is over.
+        """Yield the searches that answer the question, each after the previous one has ended.
 
         ``study`` has the findings of the earlier questions.
         """
 
     def add_findings(self, study: StudyRecord) -> StudyRecord:
-        """Return the record of the study with the findings of the searches."""
+        """Return the study's record with the findings of this question's searches added."""
         return study
 
 
 class AnswerQuestion(Question):
-    """The main question of a study: it plans the cells, and what-ifs change its answer."""
+    """The main question of a study, for which its cells are planned; what-ifs change its answer."""
 
     #: the cells of the study
     source: CellSource
@@ -97,9 +97,10 @@ class AnswerQuestion(Question):
         """Return the question of a study; None if the study does not ask it."""
 
     def set_cells(self, planned: Sequence[PlannedCell], *, streams: bool) -> None:
-        """Take the planned cells of the source.
+        """Take the planned cells of the study.
 
-        If the source ``streams``, these are a few cells that were planned to find mistakes early.
+        If the source of the cells ``streams``, these are a few cells, planned to find mistakes
+        early.
         """
 
     @property
@@ -112,7 +113,10 @@ class AnswerQuestion(Question):
         return {}
 
     def select_answers(self, rows: pa.Table, study: StudyRecord) -> pa.Table:
-        """Return the answer's rows among the complete ``rows``: the best one of each scenario."""
+        """Return the rows that answer the question, among the complete ``rows``.
+
+        By default they are the best row of each scenario.
+        """
         return best_of_scenarios(rows, study)
 
     def plan_cell(self, number: int) -> CellPlan | None:
@@ -123,7 +127,7 @@ class AnswerQuestion(Question):
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """The plan of a study: its folder, its record, its cells and its questions."""
+    """The plan of a study: its results folder, its record, its cells and its questions."""
 
     folder: Place
     #: the record of the study in the ledger
@@ -151,7 +155,7 @@ class StudyPlan:
 
 @dataclass
 class Progress:
-    """The progress of a sweep, counted in trials."""
+    """The progress of a sweep: numbers of trials, and the best value of each cell."""
 
     done: int = 0
     #: trials whose rows were in the ledger
@@ -209,7 +213,7 @@ def run_sweep(
 
 
 def run_search(search: Search, driver: "SweepDriver") -> None:
-    """Run one search: ask for work, submit it, record its results and report them to the search."""
+    """Run one search: ask it for work, submit the work, record the results, and pass them back."""
     in_flight = deque[list[InFlight]]()
     while True:
         lookahead = search.lookahead(driver.n_workers)
@@ -225,16 +229,16 @@ def run_search(search: Search, driver: "SweepDriver") -> None:
 
 @dataclass(frozen=True)
 class InFlight:
-    """Submitted work, and the places of its rows in the ledger."""
+    """Submitted work, with the places of its rows in the ledger."""
 
     work: Work
     places: Integers
 
 
 class SweepDriver:
-    """The link of searches to the executor and the ledger; keeps the progress.
+    """Connects searches to the executor and the ledger, and counts the progress.
 
-    With ``carries_cells`` each job brings its cell, which the workers do not have.
+    With ``carries_cells`` each job contains its cell, which the workers do not have.
     """
 
     def __init__(
@@ -250,11 +254,11 @@ class SweepDriver:
 
     @property
     def n_workers(self) -> int:
-        """Number of simulations at the same time."""
+        """Number of simulations that run at once."""
         return self._executor.n_workers
 
     def show(self) -> None:
-        """Pass the progress to the watcher."""
+        """Call the watcher with the current progress."""
         self._watch(self.progress)
 
     def submit(self, work: Work) -> InFlight:
@@ -272,7 +276,7 @@ class SweepDriver:
         return InFlight(work, claim.places)
 
     def collect(self, submitted: InFlight) -> Results:
-        """Return the results of submitted work; append rows to the ledger until it is complete."""
+        """Return the results of submitted work, once all of its rows are in the ledger."""
         while (found := self.ledger.find_results(submitted.places)) is None:
             outcome = self._executor.collect()
             if outcome is not None:
@@ -305,7 +309,7 @@ class SweepDriver:
         self._watch(self.progress)
 
     def count_ended(self, places: Compact) -> None:
-        """Count the rows of a search that an earlier run ended."""
+        """Add the rows of a search that an earlier run ended to the progress."""
         self.progress.reused += len(places)
         self.progress.done += len(places)
         for _, values, _ in self.ledger.iterate_results(places):
@@ -313,7 +317,7 @@ class SweepDriver:
 
 
 class SingleRound:
-    """A search of one round of work, which keeps its ``results``."""
+    """A search with a single round of given work; it keeps the ``results``."""
 
     def __init__(self, work: Sequence[Work]) -> None:
         self._work = work

@@ -1,4 +1,4 @@
-"""Simulate rows of a study again from its own record, and compare them bit for bit."""
+"""Simulate rows of a study again from its record, and compare them bit for bit."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -91,7 +91,7 @@ def reproduce(folder: Place, sample: int | None = None, seed: int = 0) -> Reprod
 
 
 def _iterate_rows(stored: Stored, chosen: NDArray[np.int64]) -> Iterator[pa.Table]:
-    """Yield the complete rows with the numbers ``chosen``, by cell and trial, in batches."""
+    """Yield the complete rows at the positions ``chosen``, by cell and trial, in batches."""
     start = 0
     for every in stored.in_order(_BATCH_ROWS):
         rows = every.filter(pc.equal(every["state"], COMPLETE))
@@ -148,7 +148,7 @@ def build_row_program(
 
 
 def _compare(stored: pa.Table, found: pa.Table) -> dict[tuple[int, int], list[str]]:
-    """Return the columns that differ, by cell and trial."""
+    """Return the names of the columns that differ, by cell and trial."""
     names = list(zip(stored["cell"].to_pylist(), stored["trial"].to_pylist(), strict=True))
     differ: dict[tuple[int, int], list[str]] = {}
     for field in stored.schema:
@@ -159,7 +159,7 @@ def _compare(stored: pa.Table, found: pa.Table) -> dict[tuple[int, int], list[st
 
 
 def _comparable_bits(column: pa.ChunkedArray) -> np.ndarray:
-    """Return values that compare by their bits, so that a NaN equals itself."""
+    """Return values as bits, in which a NaN equals itself."""
     values = column.to_pylist()
     if pa.types.is_floating(column.type):
         bits = column.combine_chunks().fill_null(0).to_numpy(zero_copy_only=False).view(np.int64)

@@ -34,7 +34,10 @@ def open_executor(
     watch: Callable[[Progress], None],
     notify: Callable[[str], None],
 ) -> Iterator[tuple[Executor, Callable[[Progress], None]]]:
-    """Open the executor of ``plan``; yield it and a watcher that also writes the sweep's pulse."""
+    """Return a context with the executor of ``plan``, and a watcher.
+
+    The watcher passes progress to ``watch`` and writes the sweep's pulse for observers.
+    """
     heart = _Heart(ledger, watch)
     executor = make_executor(plan.config, plan.simulated, plan.schema, notify=notify)
     try:

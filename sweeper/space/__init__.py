@@ -1,1 +1,1 @@
-"""The search space of a study."""
+"""The search space of a study: bandwidth splits, parallel plans, and other keys."""

@@ -16,7 +16,7 @@ from dimsweep.sweeper.space.split import AnySplit, PartsSpace, Spending, SplitSp
 
 
 def build_split(config: Config, topology: Topology, prices: Prices | None) -> AnySplit | None:
-    """Return the splits that ``space.bandwidth`` describes, or None if it is not given.
+    """Return the space of splits that ``space.bandwidth`` describes, or None if it is not given.
 
     A bisection is a minimum for the cut of every dimension (:func:`engine.topology.cuts`). Without
     another limit, bandwidths have exactly these minima, so there is one split. Raises
@@ -58,7 +58,7 @@ def build_split(config: Config, topology: Topology, prices: Prices | None) -> An
 
 
 def _sold_bandwidths(config: Config, n: int) -> list[list[float]]:
-    """Return the bandwidths of the parts for sale of each dimension, ascending."""
+    """Return the bandwidths for which parts are sold, ascending, for each dimension."""
     kinds, machines = config.topology.links, config.npu.machines
     with naming_key("parts"):
         if len(kinds) != n:
@@ -86,7 +86,7 @@ def _sold_bandwidths(config: Config, n: int) -> list[list[float]]:
 
 
 def _build_spending(cost: float, prices: Prices | None) -> Spending:
-    """Return the share of a cost that is available for bandwidth."""
+    """Return the budget for bandwidth: a total cost without its fixed amounts."""
     if prices is None:
         raise DimsweepError(
             "a cost needs prices, but the tier of a dimension has none",
@@ -112,7 +112,10 @@ def _build_spending(cost: float, prices: Prices | None) -> Spending:
 def _minimum_for_bisection(
     bisection: float, topology: Topology, minimum: list[float], step: float
 ) -> list[float]:
-    """Return the minimum bandwidths on the grid, at least ``minimum``, that every cut needs."""
+    """Return the minimum bandwidths, multiples of ``step``, with which every cut has ``bisection``.
+
+    They are at least ``minimum``.
+    """
     needed = bisection / cuts(topology)
     least = np.maximum(needed, minimum)
     return [math.ceil(round(b / step, 6)) * step for b in least.tolist()]
@@ -135,7 +138,7 @@ def _check_budget(wide: list[float], total: float | None, spending: Spending | N
 
 
 def _check_parameters(config: Config) -> None:
-    """Refuse searched keys that change the prices or cuts on which a budget depends."""
+    """Raise :class:`DimsweepError` for searched keys that change the prices or cuts of a budget."""
     split = config.space.bandwidth
     for name, given in (("cost", split.cost), ("bisection", split.bisection)):
         for searched in config.space.parameters:

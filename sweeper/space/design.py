@@ -1,4 +1,4 @@
-"""Designs as plain Python: proposals of an outside searcher, parsed and checked."""
+"""Designs as plain Python data: parse and check the designs that an outside searcher proposes."""
 
 import json
 import math
@@ -18,12 +18,12 @@ _NOISE = 1e-9
 
 
 def coordinate_names(space: Space) -> list[str]:
-    """Return the names of the unit coordinates of a split, each a number from 0 to 1."""
+    """Return the names of the numbers from 0 to 1 that encode a bandwidth split."""
     return [f"split_{i}" for i in range(space.n_split)]
 
 
 def encode_split(space: Space, trial: Trial) -> dict[str, float]:
-    """Return the coordinates of a trial's split."""
+    """Return the numbers from 0 to 1 that encode a trial's split, by name."""
     assert space.split is not None and trial.bandwidth is not None
     found = space.split.encode(np.array(trial.bandwidth)).tolist()
     return dict(zip(coordinate_names(space), found, strict=True))
@@ -36,7 +36,7 @@ def design_from_trial(trial: Trial) -> dict[str, Any]:
 
 
 def read_design(space: Space, design: Mapping[str, Any]) -> Trial:
-    """Return the trial, without number and origin, of a design.
+    """Return a trial with the given design, still without number and origin.
 
     A design has a value for each searched key, and a split: either ``bandwidth`` (D,), numbers in
     bytes/s or texts such as "100 GB/s", or its coordinates (:func:`coordinate_names`). A value
@@ -113,7 +113,7 @@ def _read_value(parameter: Parameter, value: Any) -> Any:
 
 
 def _read_choice(parameter: Choice, value: Any) -> Any:
-    """Return the listed value that equals ``value``, or has it as JSON text."""
+    """Return the value in a parameter's list that equals ``value``, or has it as JSON text."""
     for each in parameter.values:
         if each == value and isinstance(each, bool) == isinstance(value, bool):
             return each

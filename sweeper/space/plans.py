@@ -1,4 +1,4 @@
-"""Spaces of parallel plans, and counts of the infeasible designs that a space leaves out."""
+"""List the parallel plans of a space, and count the infeasible designs that are left out."""
 
 import itertools
 from collections import Counter
@@ -18,21 +18,25 @@ from dimsweep.sweeper.part import naming_key
 
 
 class Refusals(Counter[str]):
-    """The number of infeasible networks, plans or places, by reason."""
+    """The numbers of infeasible networks, plans or placements, by reason."""
 
     def __init__(self) -> None:
         super().__init__()
         self._first = dict[tuple[str, str], tuple[str, DimsweepError]]()
 
     def add(self, what: str, error: DimsweepError, where: str, n: int = 1) -> None:
-        """Count ``n`` cases with an ``error`` at the key ``where``; the first gives the reason."""
+        """Count ``n`` cases with an ``error`` at the key ``where``.
+
+        The first error gives the reason.
+        """
         reason = format_reason(what, error, where)
         self[self._first.setdefault((what, where), (reason, error))[0]] += n
 
     def error(self, what: str, where: str, hint: str = "") -> DimsweepError:
-        """Return the error of a space without feasible designs.
+        """Return the error for a space without feasible designs.
 
-        It is the only error if that one refuses the configuration, or ``what`` with all reasons.
+        It is the only counted error if that rejects the configuration; otherwise it says ``what``
+        is impossible and lists all reasons.
         """
         errors = [error for _, error in self._first.values()]
         if len(self) == len(errors) == 1 and not isinstance(errors[0], InfeasibleError):
@@ -58,7 +62,7 @@ Degrees = tuple[int, ...]  # by AXES
 
 @dataclass(frozen=True)
 class PlanRow:
-    """A parallel plan of a space."""
+    """A parallel plan of a space: its degrees, settings and memory."""
 
     degrees: Degrees
     values: Mapping[str, Any]  #: values of the searched ``KEYS``
@@ -69,13 +73,13 @@ class PlanRow:
 
     @property
     def turns(self) -> PlanCounts:
-        """Number of passes and messages, as a table of one row."""
+        """Numbers of passes and messages of the plan, as a table of one row."""
         _, context, expert, _, data = self.degrees
         numbers = (self.micro_batches, context * expert * data, context * data)
         return PlanCounts(*(np.array([number]) for number in numbers))
 
     def settings(self) -> dict[str, object]:
-        """Return the keys of the plan, without its degrees."""
+        """Return the configuration keys of the plan, without its degrees."""
         return {f"workload.plan.{name}": value for name, value in self.values.items()}
 
 
@@ -115,7 +119,7 @@ def list_plans(
 
 
 def _space_key(where: str, space: Plans) -> str:
-    """Return the key of the space that an error is about, if the study gives it."""
+    """Return the study's key, such as space.plan.tensor, that an error at ``where`` is about."""
     name = where.rpartition(".")[2]
     return f"space.plan.{name}" if name in space.model_fields_set else where
 
@@ -123,7 +127,7 @@ def _space_key(where: str, space: Plans) -> str:
 def _fit_memory(
     row: PlanRow, plans: Iterable[ParallelPlan], staging: Staging, memory: float | None
 ) -> PlanRow | None:
-    """Return the first of ``plans`` that fits the memory, or None.
+    """Return the first of ``plans`` that fits into ``memory`` bytes per NPU, or None.
 
     Each plan keeps more in remote memory than the one before, so the last one needs the least
     memory.
@@ -139,7 +143,7 @@ def _fit_memory(
 def _walk_choices(
     workload: Model, space: Plans, npus: int
 ) -> Iterator[tuple[Degrees, dict[str, Any]]]:
-    """Yield the degrees and the values of KEYS of all plans on ``npus`` NPUs."""
+    """Yield degrees and settings (values of KEYS) of all plans on ``npus`` NPUs."""
     lists = {name: getattr(space, name) for name in KEYS}
     if 1 in space.pipeline:  # the workload's own values may need a pipeline
         own = {name: getattr(workload.plan, name) for name in _PIPELINE_KEYS}
@@ -167,7 +171,7 @@ def _walk_degrees(space: Plans, npus: int) -> Iterator[Degrees]:
 
 
 def _value_without_pipeline(name: str, value: Any) -> Any:
-    """Return the value of a plan's key without a pipeline.
+    """Return the value that a plan's setting has without a pipeline.
 
     One stage has nothing to interleave, and no bubbles for gradients of weights to fill.
     """

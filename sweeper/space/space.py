@@ -1,4 +1,4 @@
-"""The search space of a study: the split of the bandwidth, and any other keys of the config."""
+"""The search space of a cell: the bandwidth split, and any other searched keys."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,12 +21,12 @@ _MAX_TRIED = 128  # combinations of searched values that are tried for feasibili
 
 @dataclass(frozen=True)
 class Choice:
-    """A key that takes one of ``values``."""
+    """A searched key that takes one of the listed ``values``."""
 
     values: tuple[Any, ...]
 
     def from_unit(self, x: float) -> Any:
-        """Return the value at a coordinate in [0, 1]."""
+        """Return the value at a coordinate ``x`` in [0, 1]."""
         return self.values[min(int(x * len(self.values)), len(self.values) - 1)]
 
     def to_unit(self, value: Any) -> float:
@@ -34,7 +34,7 @@ class Choice:
         return (self.values.index(value) + 0.5) / len(self.values)
 
     def nearest(self, value: Any) -> Any:
-        """Return the listed value equal to ``value``, or the first one."""
+        """Return the listed value that equals ``value``, or the first one."""
         # A configuration's 3.0 equals a list's 3, and searches identify values by their text.
         return next((each for each in self.values if each == value), self.values[0])
 
@@ -55,7 +55,7 @@ class Range:
     unit: str
 
     def from_unit(self, x: float) -> Any:
-        """Return the value at a coordinate in [0, 1]."""
+        """Return the value at a coordinate ``x`` in [0, 1]."""
         if self.log:
             return self.value(float(self.low * (self.high / self.low) ** x))
         return self.value(self.low + (self.high - self.low) * x)
@@ -70,7 +70,7 @@ class Range:
         return (number - self.low) / (self.high - self.low)
 
     def value(self, number: float) -> Any:
-        """Return a number, moved into the range and onto its grid, in the config's notation."""
+        """Return the nearest value of the range to a number, as written in a configuration."""
         if self.step:
             number = self.low + round((number - self.low) / self.step) * self.step
         number = min(max(number, self.low), self.high)
@@ -79,7 +79,7 @@ class Range:
         return f"{number!r} {self.unit}" if self.unit else number
 
     def all_values(self) -> Sequence[Any] | None:
-        """Return all values, or None without a step."""
+        """Return all values, or None for a range without a step."""
         step = self.step or (1.0 if self.integer else None)
         if step is None or self.log:
             return None
@@ -87,7 +87,7 @@ class Range:
         return [self.value(self.low + i * step) for i in range(n + 1)]
 
     def nearest(self, value: Any) -> Any:
-        """Return the value of the range nearest to ``value``; the lowest for another unit."""
+        """Return the nearest value of the range; its lowest value if ``value`` has another unit."""
         number, unit = number_and_unit(value)
         return self.value(number if number is not None and unit == self.unit else self.low)
 
@@ -96,7 +96,7 @@ Parameter = Choice | Range
 
 
 class Space:
-    """A search space as a unit cube: the split's coordinates, then one for each parameter."""
+    """A search space as a unit cube: coordinates of the split, then one for each searched key."""
 
     def __init__(self, split: AnySplit | None, parameters: Mapping[str, Parameter]) -> None:
         self.split = split
@@ -104,12 +104,12 @@ class Space:
 
     @property
     def n_split(self) -> int:
-        """Number of coordinates of the split."""
+        """Number of coordinates that encode the split."""
         return self.split.n_free if self.split else 0
 
     @property
     def n_unit(self) -> int:
-        """Number of all coordinates."""
+        """Number of coordinates of the unit cube."""
         return self.n_split + len(self.parameters)
 
     def trials(
@@ -134,7 +134,7 @@ class Space:
         return self.trials(unit[:, : self.n_split], parameters, first, origin)
 
     def to_unit(self, trial: Trial) -> Floats:
-        """Return coordinates (n_unit,) that decode to a trial; others may do so, too."""
+        """Return coordinates (n_unit,) that encode a trial; other coordinates may do so, too."""
         split = np.empty(0)
         if self.split is not None and trial.bandwidth is not None:
             split = self.split.encode(np.array(trial.bandwidth))
@@ -142,12 +142,12 @@ class Space:
         return np.concatenate([split, rest])
 
     def defaults(self, config: Config) -> Setting:
-        """Return, for each parameter, the value nearest to the config's own."""
+        """Return, for each searched key, its value that is nearest to the configuration's."""
         return Setting({key: p.nearest(config.value(key)) for key, p in self.parameters.items()})
 
 
 def build_space(config: Config, program: Program) -> Space:
-    """Return the space of a configuration and its ``program``.
+    """Return the search space of a configuration, given its ``program``.
 
     Raises :class:`DimsweepError` naming the key.
     """
@@ -204,7 +204,10 @@ def check_values(config: Config) -> None:
 
 
 def _whole_number_hint(config: Config, name: str, value: Any) -> str:
-    """Return a hint on ranges of whole numbers, if ``value`` should have been one."""
+    """Return a hint on ranges of whole numbers if ``value`` of key ``name`` must be whole.
+
+    Else "".
+    """
     try:
         if isinstance(value, float):
             config.with_values({name: int(value)})
@@ -215,7 +218,7 @@ def _whole_number_hint(config: Config, name: str, value: Any) -> str:
 
 
 def build_parameter(spec: ParameterConfig) -> Parameter:
-    """Return the values of a key: a choice, or a range of numbers with one unit."""
+    """Return the values of a searched key: a choice, or a range of numbers with one unit."""
     if spec.values is not None:
         return Choice(spec.values)
     ends = {}

@@ -1,4 +1,4 @@
-"""Trials (a split, and values of other keys) and tables of trials."""
+"""Trials, which have a bandwidth split and values of other keys, and tables of trials."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ MARK = "what_if"
 
 
 class Setting(Mapping[str, Any]):
-    """Values of config keys, identified by their ``text`` in searches, keys of rows and workers."""
+    """Values of configuration keys; two settings are equal if their ``text`` is."""
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
         # Sorted, so that a key comes before the keys below it.
@@ -22,7 +22,7 @@ class Setting(Mapping[str, Any]):
 
     @property
     def keys_only(self) -> "Setting":
-        """The setting without the entry ``MARK``."""
+        """The setting without the entry ``MARK``, which is not a configuration key."""
         return self.without(MARK) if MARK in self else self
 
     def without(self, *names: str) -> "Setting":
@@ -54,7 +54,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Trial:
-    """A candidate of a search."""
+    """A design that a search tries, with its number and its origin."""
 
     number: int  #: number within its search
     origin: str  #: the sampler, or the reason, that proposed it
@@ -67,7 +67,7 @@ class Trial:
 
     @property
     def design(self) -> tuple[tuple[float, ...] | None, Setting]:
-        """The simulated design, without number and origin."""
+        """The design to simulate, without number and origin."""
         return self.bandwidth, self.parameters
 
 
@@ -77,7 +77,7 @@ def trial_to_plain(trial: Trial) -> dict[str, Any]:
 
 
 def trial_from_plain(node: Mapping[str, Any]) -> Trial:
-    """Return the trial of plain data (:func:`trial_to_plain`)."""
+    """Return the trial described by plain data of :func:`trial_to_plain`."""
     split = node["bandwidth"]
     return Trial(**{**node, "bandwidth": None if split is None else tuple(split)})
 
@@ -94,7 +94,10 @@ class Trials(Sequence[Trial]):
 
     @classmethod
     def from_list(cls, trials: Sequence[Trial]) -> Self:
-        """Return the table of ``trials``, which all have a split, or none; a table is returned."""
+        """Return a table of ``trials``, all with a split or all without.
+
+        A table is returned unchanged.
+        """
         if isinstance(trials, cls):
             return trials
         splits = [trial.bandwidth for trial in trials if trial.bandwidth is not None]
@@ -113,7 +116,10 @@ class Trials(Sequence[Trial]):
         bandwidth: Floats | None,
         parameters: Sequence[Setting] = (),
     ) -> Self:
-        """Return a table; ``parameters`` has a setting for each trial, or is empty."""
+        """Return a table from its columns.
+
+        ``parameters`` has a setting for each trial, or is empty.
+        """
         origins = np.empty(len(number), dtype=object)
         origins[:] = origin
         place = {own: i for i, own in enumerate(dict.fromkeys(parameters or [Setting()]))}
@@ -156,7 +162,7 @@ class Trials(Sequence[Trial]):
         return (self[i] for i in range(len(self)))
 
     def take(self, rows: slice | Sequence[int] | NDArray[Any]) -> Self:
-        """Return the trials at the given positions, or under a mask."""
+        """Return the trials at the positions ``rows``, which may be a mask."""
         used, setting = np.unique(self.setting[rows], return_inverse=True)
         return replace(
             self,
@@ -174,6 +180,6 @@ class Trials(Sequence[Trial]):
         return len(np.unique(np.column_stack([split, self.setting]), axis=0))
 
     def renumber(self, first: int, origin: str) -> Self:
-        """Return the designs with ``first`` added to their numbers, and with another origin."""
+        """Return the trials with ``first`` added to their numbers, and with another origin."""
         origins = np.full(len(self), origin, dtype=object)
         return replace(self, number=self.number + first, origin=origins)

@@ -1,1 +1,1 @@
-"""The plan of a study, before it runs: its cells, their bounds and first trials, and warnings."""
+"""Plan the cells of a study before it runs: their bounds, their first trials, and warnings."""

@@ -1,4 +1,4 @@
-"""Lower bounds of a cell: over all its splits, or of its one run on a network that is a graph."""
+"""Lower bounds of a cell: over all bandwidth splits, or of its one run on a network graph."""
 
 from collections.abc import Sequence
 
@@ -27,8 +27,8 @@ from dimsweep.sweeper.space.space import Space
 def minimum_seconds(config: Config, program: Program) -> float:
     """Return a lower bound (s) on an iteration on a network graph, for any algorithms and routes.
 
-    It is the larger one of the plan's computation and bubble (level 0) and of the crossing of cuts
-    by its collectives; 0 if neither is known.
+    It is the larger one of two bounds. One is the plan's computation and bubble. The other is the
+    time in which its collectives cross cuts of the graph. It is 0 if neither is known.
     """
     graph = program.cluster.network.graph
     assert graph is not None
@@ -58,10 +58,10 @@ def _compute_bound(config: Config, program: Program) -> float:
 
 
 def find_lower_bound(space: Space, program: Program, objective: Objective) -> Optimum | None:
-    """Return the lower bound of a cell's first objective over all splits, and its split, or None.
+    """Return the minimum over all splits of a lower bound on the first objective, and its split.
 
-    It is None if no split is searched, if the objective is the cost alone, if the cost increases
-    in steps with bandwidth, and if more, or less, bandwidth is always better.
+    It is None if no split is searched, if the objective is the cost alone, if the cost increases in
+    steps with bandwidth, and if more, or less, bandwidth is always better.
     """
     if space.split is None or not objective.has_slopes:
         return None
@@ -79,8 +79,8 @@ def proven_bound(
 ) -> float | None:
     """Return the bound in the unit of the objective's column, or None if it is not proven.
 
-    It is not proven if other keys are searched, since their values change the program, and in a
-    study by messages, since the bound holds for the phase kernel.
+    It is not proven if other keys are searched, since their values change the program, and for
+    fidelities other than ``phase``, since the bound holds for the phase kernel.
     """
     if found is None or found.bound <= 0 or space.parameters or config.by_message:
         return None
@@ -104,7 +104,10 @@ def graph_bound(config: Config, space: Space, program: Program) -> float | None:
 def proven_front(
     config: Config, space: Space, program: Program, objective: Sequence[Objective]
 ) -> Frontier | None:
-    """Return the minimum time for each cost if a cell searches for both and the bound is proven."""
+    """Return the minimum time for each cost if a cell searches for both.
+
+    It is None if it is not proven.
+    """
     if set(objective) != {TIME, COST} or program.prices is None or not program.prices.is_linear:
         return None
     if space.split is None or space.parameters or config.by_message:

@@ -1,4 +1,4 @@
-"""The plan of one cell of a study: its space, its bound, and the trials to try first."""
+"""The plan of one cell of a study: its search space, its bound, and the trials to try first."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ from dimsweep.sweeper.study.work import describe_work
 
 @dataclass(frozen=True)
 class CellPlan:
-    """A cell with its space and the trials that its search proposes first."""
+    """A cell with its search space and the trials that its search proposes first."""
 
     cell: Cell
     space: Space
@@ -66,11 +66,11 @@ class CellPlan:
 
     @property
     def recheck(self) -> int:
-        """Number of best designs to simulate again."""
+        """Number of best designs to simulate again at a higher fidelity."""
         return max((top for _, top in self.config.recheck.rungs), default=0)
 
     def sampler(self) -> Sampler:
-        """Return a new sampler."""
+        """Return a new sampler for the cell's search."""
         return make_sampler(self.config, self.space, self.first, self.prices)
 
     def is_settled(self, best: Sequence[float] | None) -> bool:
@@ -82,13 +82,13 @@ class CellPlan:
 
     @cached_property
     def content(self) -> Content:
-        """The inputs of all its trials' results."""
+        """The inputs that all trials of the cell share."""
         return Content(self.config)
 
 
 @dataclass(frozen=True)
 class PlannedCell:
-    """A cell's plan, its record in the ledger, and its program."""
+    """A cell's plan, its record for the ledger, and its program."""
 
     plan: CellPlan
     record: CellRecord
@@ -96,7 +96,7 @@ class PlannedCell:
 
 
 class CellSource(ABC):
-    """The cells of a study by number, composed and planned on demand."""
+    """The cells of a study by number; each is composed and planned on demand."""
 
     composed: ComposedConfig
     #: the keys in which cells differ
@@ -113,14 +113,14 @@ class CellSource(ABC):
 
     @abstractmethod
     def corners(self, most: int) -> list[int]:
-        """Return the numbers of up to ``most`` cells that show mistakes early."""
+        """Return the numbers of up to ``most`` cells to check first, to find mistakes early."""
 
     def alternatives(self) -> Iterator[int]:
-        """Yield the numbers of cells that may be feasible if the corners are not."""
+        """Yield the numbers of further cells, of which one may be feasible if no corner is."""
         return iter(())
 
     def infeasible_error(self, pruned: Sequence[PrunedCell]) -> InfeasibleError:
-        """Return the error of a study in which no planned cell is feasible."""
+        """Return the error of a study in which all planned cells, ``pruned``, are infeasible."""
         reasons = ", ".join(dict.fromkeys(each.reason for each in pruned))
         return InfeasibleError(f"no cell is feasible: {reasons}", where="space")
 
@@ -179,10 +179,10 @@ def plan_cell(
 
 
 def _find_feasible(composed: ComposedConfig) -> tuple[ComposedConfig, Program]:
-    """Return a configuration and its program.
+    """Return a feasible configuration of a cell, and its program.
 
     If the configuration is infeasible, feasible values replace those of its searched keys. Raises
-    the :class:`InfeasibleError` of the original values if no tried values are feasible.
+    the :class:`InfeasibleError` of the original values if none of the tried values are feasible.
     """
     try:
         return composed, build_program(composed.config)
@@ -197,7 +197,7 @@ def _find_feasible(composed: ComposedConfig) -> tuple[ComposedConfig, Program]:
 
 
 def _price_error(config: Config, program: Program) -> DimsweepError:
-    """Return the error for a design without a cost: it names an unpriced part or the tiers."""
+    """Return the error for a design of unknown cost: it names an unpriced part or the tiers."""
     if config.cost.parts or config.other_npus:
         bill = config.purchase(program.cluster.topology, program.cluster.network).bill()
         problem = f"the objective needs prices: {bill.missing[0]}"
@@ -212,7 +212,7 @@ def _price_error(config: Config, program: Program) -> DimsweepError:
 
 
 def _check_merits(program: Program, objectives: Sequence[Objective]) -> None:
-    """Raise :class:`DimsweepError` for an objective that the program's results do not have."""
+    """Raise :class:`DimsweepError` for an objective of which the program has no value."""
     known = known_merits(program)
     for objective in objectives:
         if objective.column in MERIT_NEEDS and objective.column not in known:
@@ -225,7 +225,7 @@ def _check_merits(program: Program, objectives: Sequence[Objective]) -> None:
 
 
 def _check_fidelity(config: Config) -> None:
-    """Refuse a message-level simulation that is impossible or useless."""
+    """Raise :class:`DimsweepError` for a fidelity that is impossible or useless here."""
     rungs = config.recheck.rungs
     if rungs and (config.by_message or "fidelity" in config.space.parameters):
         raise DimsweepError(
@@ -247,7 +247,7 @@ def _check_fidelity(config: Config) -> None:
 
 
 def _check_measured(config: Config) -> None:
-    """Refuse to search bandwidths if those of measured collectives are unknown."""
+    """Raise :class:`DimsweepError` for a search of bandwidths if measured collectives have none."""
     collective, space = config.collective, config.space
     names = [name for name in space.parameters if name.startswith("topology.bandwidth")]
     searched = space.bandwidth.is_searched or names
@@ -264,10 +264,10 @@ def _check_measured(config: Config) -> None:
 def _first_trials(
     config: Config, space: Space, program: Program, hopes: Sequence[np.ndarray]
 ) -> list[Trial]:
-    """Return the splits to try first.
+    """Return the bandwidth splits to try first.
 
-    These are the equal (or mid-range) split, the split proportional to the traffic, the splits
-    with the lowest bounds (``hopes``), and the user's own.
+    These are the equal (or mid-range) split, the split proportional to the traffic, the splits with
+    the lowest bounds (``hopes``), and the user's own.
     """
     enqueue = config.search.enqueue or not space.n_unit
     if space.split is None:

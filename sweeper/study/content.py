@@ -40,7 +40,10 @@ class Content:
 
 
 def input_digests(config: Config) -> dict[str, str]:
-    """Return hashes of the files and plug-ins of a configuration; a changed one changes rows."""
+    """Return hashes of the files and plug-ins of a configuration, by key.
+
+    New hashes mean new rows.
+    """
     digests = {}
     for name, file_name in config.files().items():
         content = hashlib.blake2b(digest_size=16)

@@ -1,4 +1,4 @@
-"""Keys without an effect: with other values, the input of the kernel is identical, bit by bit.
+"""Find keys without an effect: with another value, the kernel's input is identical bit by bit.
 
 The keys that the user sets, in a study or on the command line, or varies are checked.  Each check
 costs one lowering (some hundredths of a second, or a second for 200,000 operators), and up to three
@@ -36,7 +36,7 @@ _LETTERS = 40  # maximum length of a value in a warning
 
 
 class _OtherConfig(NamedTuple):
-    """A configuration with another value of one key, and the text of that value."""
+    """A configuration with another value of the checked key, and that value as text."""
 
     config: Config
     value: str
@@ -46,7 +46,7 @@ class _OtherConfig(NamedTuple):
 def idle_keys(
     composed: ComposedConfig, program: Program, turned: Collection[str]
 ) -> dict[str, str]:
-    """Return warnings on the keys of ``turned`` that have no effect on the program, by key."""
+    """Return a warning for each of the keys ``turned`` without effect on the program, by key."""
     if len(program.structure.nodes) > _MAX_OPERATORS:
         return {}
     config, found = composed.config, dict[str, str]()
@@ -83,14 +83,14 @@ def _used_fidelities(config: Config) -> list[Fidelity]:
 
 
 def _own_input(config: Config, program: Program, fidelity: Fidelity) -> KernelInputs | None:
-    """Return the kernel's input for the configuration itself."""
+    """Return the kernel's input for the configuration with its own values."""
     return (
         KernelInputs(program, fidelity) if fidelity == config.fidelity else _lower(config, fidelity)
     )
 
 
 def _lower(config: Config, fidelity: Fidelity) -> KernelInputs | None:
-    """Return the kernel's input of a configuration, or None if it cannot be lowered."""
+    """Return the kernel's input for a configuration; None if it is infeasible."""
     try:
         if fidelity is not config.fidelity:
             config = config.with_values({"fidelity": str(fidelity)})
@@ -109,20 +109,20 @@ def _is_same(ours: KernelInputs | None, other: KernelInputs | None, *, priced: b
 
 
 def _is_of_links(key: str, used: Collection[Fidelity]) -> bool:
-    """Return whether a key describes links, and no used fidelity simulates links."""
+    """Return whether a key describes links, and no fidelity in ``used`` simulates links."""
     return key.split(".")[0] == "network" and {*used} == {Fidelity.PHASE}
 
 
 def _is_fabric(key: str) -> bool:
-    """Return whether a key describes links and switches, which have prices at any fidelity."""
+    """Return whether a key describes links and switches, which affect prices at any fidelity."""
     return key in ("network", *(f"network.{name}" for name in ("fabric", *GRAPHS)))
 
 
 def _other_configs(composed: ComposedConfig, key: str) -> Iterator[_OtherConfig]:
     """Yield the configuration with other values of ``key``.
 
-    They are the values of the study's axis; without one, the default, all choices, and twice and
-    half of a number.
+    They are the values of the study's axis. Without an axis they are the default, all choices, and
+    twice and half of a number.
     """
     config = composed.config
     if is_group(key):
@@ -171,7 +171,7 @@ def _other_values(config: Config, key: str) -> Iterator[Any]:
 
 
 def _choices(config: Config, key: str) -> Iterator[str]:
-    """Yield the values of a key whose values are names."""
+    """Yield the valid values of a key whose values are names."""
     part: Any = config
     *path, last = key.split(".")
     for name in path:
@@ -192,9 +192,9 @@ def _default(config: Config, key: str) -> Any:
 
 
 def _scale(value: Any, factor: float) -> Any:
-    """Return a number, a quantity or a list of them times ``factor``, or the negated truth value.
+    """Return a number, a quantity or a list of them times ``factor``.
 
-    Return None for other values.
+    For a truth value, its negation. Return None for other values.
     """
     if isinstance(value, bool):
         return not value
@@ -212,7 +212,7 @@ def _scale(value: Any, factor: float) -> Any:
 def _explain(
     config: Config, program: Program, key: str, value: str, used: Collection[Fidelity]
 ) -> str:
-    """Return why a key has no effect, or a value with the same result."""
+    """Return the reason why a key has no effect, or else a value with the same result."""
     group = key.split(".")[0]
     if group == "npu" and is_measured(program):
         return "every computation has a measured duration"
@@ -222,7 +222,7 @@ def _explain(
 
 
 def _oversubscription(config: Config, program: Program, key: str) -> str:
-    """Return the effect of an oversubscribed Clos for a kernel that knows bandwidths only."""
+    """Return a text on an oversubscribed Clos in a kernel that models bandwidths only."""
     if not _is_fabric(key):
         return ""
     dims = program.names.dims

@@ -1,6 +1,6 @@
-"""The self-checks of plug-ins: all of them for check-plugin, the quick ones before a simulation.
+"""Self-checks of plug-ins: all for the command check-plugin, the quick ones before a simulation.
 
-A verdict is kept on disk by the text of the plug-ins, so that each text is checked once.
+A verdict is stored on disk by the text of the plug-ins, so that each text is checked once.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ _QUICK = ("block", "collective algorithm", "generator", "memory", "family of mod
 
 
 def find_fault(registry: str, name: str, thing: Any) -> str | None:
-    """Return the fault of a registered thing, "" if it has none, None without a check."""
+    """Return the fault of a registered object, "" if it has none, None if there is no check."""
     check = _checks().get(registry)
     if check is None:
         return None
@@ -36,7 +36,7 @@ def find_fault(registry: str, name: str, thing: Any) -> str | None:
 
 
 def plugin_warnings(config: Config) -> list[str]:
-    """Return a warning for each thing that the configuration uses and that fails its self-check."""
+    """Return a warning for each faulty registered object that the configuration uses."""
     used = json.dumps({key: value for key, value in config.text.items() if key != "plugins"})
     plugins = loaded_plugins(config.plugins)
     texts = "".join(sorted(each.plugin.digest for each in plugins))
@@ -57,7 +57,7 @@ def _quick_entries(plugin: LoadedPlugin) -> Iterator[tuple[str, str, Any]]:
 
 
 def _find_cached_fault(what: str, name: str, thing: Any, texts: str) -> str | None:
-    """Return the fault of a thing, found once for these ``texts`` of all plug-ins."""
+    """Return the fault of a registered object, stored for these ``texts`` of all plug-ins."""
     key = hashlib.blake2b(repr((MODEL_VERSION, texts, what, name)).encode(), digest_size=16)
     file = cache_folder() / "plug-ins" / f"{key.hexdigest()}.json"
     with suppress(OSError, ValueError):
@@ -71,7 +71,7 @@ def _find_cached_fault(what: str, name: str, thing: Any, texts: str) -> str | No
 
 @cache
 def _checks() -> dict[str, Callable[[str, Any], None]]:
-    """Return the self-checks by registry."""
+    """Return the self-check of each registry, by the registry's name."""
     from dimsweep.engine.testing import (
         check_algorithm,
         check_block,
@@ -96,7 +96,7 @@ def _checks() -> dict[str, Callable[[str, Any], None]]:
 
 
 def _check_generator(kind: str) -> None:
-    """Check the network that a generator builds from its defaults."""
+    """Build the network of a generator's defaults, and check it."""
     from dimsweep.engine.testing import check_generator
     from dimsweep.sweeper.config.network import Network
 
@@ -110,7 +110,7 @@ def _check_generator(kind: str) -> None:
 
 
 def _check_option(option: str, plugin: str) -> None:
-    """Compose an option, and build its cluster."""
+    """Compose an option of a plug-in, and build the cluster."""
     from dimsweep.sweeper.config.compose import compose
     from dimsweep.sweeper.config.overrides import format_choice, quote
     from dimsweep.sweeper.simulation.program import build_cluster

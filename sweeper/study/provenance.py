@@ -1,4 +1,4 @@
-"""The provenance of a study's rows: the code, its dependencies, and the machine."""
+"""The provenance of rows: the version of the code and its dependencies, and the machine."""
 
 import os
 import platform
@@ -27,7 +27,7 @@ _PACKAGES = (
 
 @cache
 def provenance() -> Provenance:
-    """Return the provenance of this process's rows."""
+    """Return the provenance of the rows that this process simulates."""
     return Provenance(
         version=package_version("dimsweep"),
         git=_git(),
@@ -39,7 +39,7 @@ def provenance() -> Provenance:
 
 
 def _git() -> str | None:
-    """Return the commit of the code, with a plus if files have changed; None outside of git."""
+    """Return the commit of the code, with a plus if files are modified; None without git."""
     here = Path(dimsweep.__file__).parent
     command = ["git", "-C", str(here), "describe", "--always", "--abbrev=40", "--dirty=+"]
     try:

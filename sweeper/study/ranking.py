@@ -1,4 +1,4 @@
-"""Ranking of trials: the best ones by the first objective, and the front of two objectives."""
+"""Rank trials: the best by the first objective, and the frontier of two objectives."""
 
 import math
 import re
@@ -21,7 +21,7 @@ _PAIR = re.compile(r"\b(?:Ring|FullyConnected)\(2\)")
 
 
 def merge_identical_blocks(coordinates: Mapping[str, str]) -> dict[str, str]:
-    """Return a design's coordinates with one name, ``Pair(2)``, for identical blocks.
+    """Return a design's axis values with one name, ``Pair(2)``, for identical blocks.
 
     One link joins the two NPUs of a ``Ring(2)``, and of a ``FullyConnected(2)``.
     """
@@ -40,7 +40,7 @@ def find_best(rows: Any, objectives: Sequence[Objective]) -> int:
 
 
 def is_near(values: Any, best: float) -> Any:
-    """Return whether values are within 1% of the best one."""
+    """Return whether values are within 1% of ``best``."""
     return abs(values - best) <= NEAR * best
 
 
@@ -55,7 +55,7 @@ def rank_rows(rows: Any, objectives: Sequence[Objective]) -> Integers:
 
 
 def find_front(rows: Any, objectives: Sequence[Objective]) -> Integers:
-    """Return positions of the rows that no other dominates, in ranking order."""
+    """Return positions of the rows that no other row dominates, in ranking order."""
     order = rank_rows(rows, objectives)
     if len(objectives) == 1:
         return order[:1]

@@ -1,4 +1,4 @@
-"""Configurations and trials, restored from the records and rows of a study."""
+"""Restore configurations and trials from the records and rows of a study."""
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -32,7 +32,7 @@ BANDWIDTHS = "topology.bandwidth"
 
 
 def load_config(study: StudyRecord, record: CellRecord) -> Config:
-    """Return the configuration of a cell."""
+    """Return the configuration of a cell from the study's record."""
     stored = {key: value for key, value in study.config.items() if key != "files"}
     return Config.from_plain(stored | dict(record.config or {}))
 
@@ -44,7 +44,7 @@ def load_design(study: StudyRecord, record: CellRecord, row: "Row") -> Config:
 
 
 def apply_trial(config: Config, trial: Trial) -> Config:
-    """Return a cell's configuration with a trial's settings and split."""
+    """Return a cell's configuration with a trial's settings and bandwidth split."""
     values = dict(trial.parameters.keys_only)
     if trial.bandwidth is not None and config.topology.file is None:
         values[BANDWIDTHS] = format_split(trial.bandwidth)
@@ -60,7 +60,7 @@ def load_trials(config: Config, rows: pa.Table) -> Trials:
 
 
 def load_trial(config: Config, row: "Row") -> Trial:
-    """Return the trial of a cell's row; rows have splits in GB/s, and other keys as text."""
+    """Return the trial of a row of a cell; rows have splits in GB/s, and other keys as text."""
     split = None
     if config.space.bandwidth.is_searched:
         given = [row[name] for name in BANDWIDTH.among(list(row.keys()))]
@@ -81,7 +81,7 @@ def load_trial(config: Config, row: "Row") -> Trial:
 
 
 def parse_value(axis: Parameter, text: object) -> Any:
-    """Return the value of a searched key from a row's text.
+    """Return the value of a searched key (``axis``) from a row's text.
 
     Raises :class:`DimsweepError` for a text that no search writes.
     """
@@ -99,23 +99,23 @@ def parse_value(axis: Parameter, text: object) -> Any:
 
 
 def _what_if_settings(columns: dict[str, str], searched: bool) -> dict[str, Any]:
-    """Return the settings of a what-if, with its columns; a searched split is not a setting."""
+    """Return the keys that a what-if changes, with ``columns``; a searched split is left out."""
     changes = parse_changes(columns["changes"])
     own = {name: value for name, value in changes.items() if name != BANDWIDTHS or not searched}
     return {**own, MARK: columns}
 
 
 def format_decimal(number: Fraction) -> str:
-    """Format a number as a decimal; an infinite one has the digits of a double."""
+    """Format a number as a decimal; an infinite decimal is cut to the digits of a double."""
     exact = Decimal(number.numerator) / Decimal(number.denominator)
     return f"{exact.normalize():f}" if Fraction(exact) == number else repr(float(number))
 
 
 def format_split(split: Sequence[float]) -> list[str]:
-    """Return bandwidths (bytes/s, rounded) in a configuration's notation."""
+    """Return the bandwidths of a split (bytes/s, rounded) as texts for a configuration."""
     return [f"{format_decimal(Fraction(round(each), 10**9))} GB/s" for each in split]
 
 
 def parse_split(bandwidths: Sequence[str]) -> tuple[float, ...]:
-    """Return a configuration's bandwidths in bytes/s, rounded, as a trial has them."""
+    """Return bandwidths of a configuration in bytes/s, rounded as in a trial."""
     return tuple(float(round(parse_bandwidth(each))) for each in bandwidths)

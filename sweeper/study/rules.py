@@ -41,7 +41,7 @@ from dimsweep.sweeper.places import find_file, find_option, list_groups
 def design_warnings(
     composed: ComposedConfig, program: Program, turned: Collection[str], *, searched: bool
 ) -> list[str]:
-    """Return the warnings of all rules on a configuration and its ``program``.
+    """Return the warnings of all rules about a configuration and its ``program``.
 
     ``turned`` are the keys that the user varies or sets for this run. If bandwidths are
     ``searched``, the configuration's own are not simulated. :func:`idle_keys`, which costs more, is
@@ -67,10 +67,10 @@ def design_warnings(
 
 
 def answer_warnings(config: Config, program: Program, *, is_proven: bool) -> list[str]:
-    """Return the rules' warnings on a study's answer, whose program is ``program``.
+    """Return the rules' warnings about a study's answer, given its configuration and ``program``.
 
-    No split is faster than one that ``is_proven``, whatever the provisioning of its dimensions.
-    A report has a separate remark on memory.
+    No split is faster than one that ``is_proven``, whatever the provisioning of its dimensions. A
+    report has a separate remark on memory.
     """
     found = unit_warnings(config, program, searched=False)
     found += radix_warnings(config, program)
@@ -130,7 +130,7 @@ _PLAN_KINDS = {
 
 
 def fidelity_warnings(config: Config, program: Program, *, searched: bool) -> list[str]:
-    """Warn if phases and messages differed by more than 1 % on random plans of the same kind.
+    """Warn if phase and message fidelity differed by more than 1 % on random plans of this kind.
 
     There is no warning if every message is simulated anyway (see engine.rules.fidelity).
     """
@@ -147,7 +147,7 @@ def fidelity_warnings(config: Config, program: Program, *, searched: bool) -> li
 
 
 def bucket_warnings(config: Config, program: Program) -> list[str]:
-    """Warn if a bucket's hops last longer than its bytes, and there are several buckets."""
+    """Warn if a gradient bucket's hops last longer than its bytes, with several buckets."""
     workload = config.workload
     if not isinstance(workload, Model) or workload.plan.zero == 3:  # ZeRO 3 exchanges blocks
         return []
@@ -233,8 +233,8 @@ def _silent_dimension_warning(d: int, program: Program, *, searched: bool) -> st
 def machine_warnings(composed: ComposedConfig, *, priced: bool) -> list[str]:
     """Warn if the network, the NPU and the prices belong to different machines.
 
-    The file of each part names its machines; a part without machines suits any. Prices count if the
-    network is ``priced``.
+    The file of each names its machines; one without machines suits any. Prices count if the network
+    is ``priced``.
     """
     config = composed.config
     machines = {
@@ -264,7 +264,7 @@ def _differ(one: str, other: str, machines: dict[str, tuple[str, ...]]) -> bool:
 
 
 def _suggest_parts(wrong: list[str], machines: Collection[str]) -> str:
-    """Return the overrides that choose the parts of the first part's machine."""
+    """Return the overrides that choose the components of the first one's machine."""
     for name, parts in _walk_clusters():
         if set(machines) & set(_read_machines("topology", parts["topology"])):
             others = " ".join(f"{group}={parts[group]}" for group in wrong[1:])
@@ -323,7 +323,7 @@ def ns3_file_warnings(composed: ComposedConfig) -> list[str]:
 
 
 def calibration_warnings(config: Config, program: Program) -> list[str]:
-    """Warn if products are computed at the peak, which no GPU reaches."""
+    """Warn if matrix products are computed at the peak rate, which no GPU reaches."""
     if is_measured(program):
         return []
     kinds = {"npu": config.npu}
@@ -381,7 +381,7 @@ _MIN_GAIN = 0.01  # of an iteration: smaller gains give no warning
 
 
 def provisioning_verdict(provision: float) -> str:
-    """Return a verdict on the outer dimension of a pair.
+    """Return a verdict, as text, on the bandwidth of the outer one of a pair of dimensions.
 
     ``provision`` is its bandwidth relative to just enough (see engine.rules.balance).
     """
@@ -391,7 +391,7 @@ def provisioning_verdict(provision: float) -> str:
 
 
 def provisioning_warnings(program: Program) -> list[str]:
-    """Warn, for each group, of the pair of dimensions that is furthest from just enough.
+    """Warn, for each group, of the pair of dimensions whose bandwidths match worst.
 
     A warning needs a gain: more bandwidth of an under-provisioned dimension shortens the iteration,
     or an over-provisioned one could have less without a loss. Themis gives an over-provisioned
@@ -491,7 +491,7 @@ def _bandwidth_warnings(config: Config, program: Program) -> list[str]:
 
 
 def _looks_like_bits(config: Config, program: Program, d: int) -> bool:
-    """Return whether a dimension with NICs has as many bytes/s as common NICs have bits/s."""
+    """Return whether dimension ``d`` has a number of bytes/s that is common for NICs in bits/s."""
     given, dim = config.topology.bandwidth, program.cluster.topology.dims[d]
     tier = config.cost.tiers.get(dim.tier)
     if not isinstance(given, tuple) or tier is None or tier.nic is None:
@@ -500,7 +500,7 @@ def _looks_like_bits(config: Config, program: Program, d: int) -> bool:
 
 
 def _mixed_unit_warnings(config: Config, *, searched: bool) -> list[str]:
-    """Warn of bandwidths of one network in decimal and in binary units."""
+    """Warn of bandwidths of one network in both decimal and binary units."""
     given = ["topology.bandwidth"]
     if searched:
         given = [f"space.bandwidth.{key}" for key in ("total", "max", "known", "constraints")]
@@ -524,7 +524,7 @@ _NEAR = 1.01
 
 
 def radix_warnings(config: Config, program: Program) -> list[str]:
-    """Warn of leaf switches with more ports than any switch of the catalogue as fast as they."""
+    """Warn of leaf switches with more ports than any catalogued switch of their speed."""
     topology, dims = program.cluster.topology, program.names.dims
     found = []
     fabrics = expand_per_dimension(config.network.fabric, len(dims), "fabric")
@@ -566,7 +566,7 @@ _TIE_EFFECT = 0.01  # of the time
 
 
 def tie_warnings(config: Config, program: Program) -> list[str]:
-    """Warn if the time under Themis depends on ties (see engine.rules.fidelity)."""
+    """Warn if the time under Themis depends on how ties are broken (see engine.rules.fidelity)."""
     found = None if config.by_message else measure_ties(program)
     if found is None or max(found) / min(found) - 1 < _TIE_EFFECT:
         return []

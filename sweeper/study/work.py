@@ -1,4 +1,4 @@
-"""The work of an iteration: designs with unequal work are not ranked by iteration time."""
+"""The work of an iteration: designs are only ranked by iteration time if they do equal work."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -26,10 +26,10 @@ _ROLE_HINT = "declare an axis a scenario: roles: {KEY: scenario}"
 
 
 def describe_work(workload: Workload, program: Program) -> str | None:
-    """Return the work of an iteration, or None for a workload without computations.
+    """Return the work of an iteration as text, or None for a workload without computations.
 
-    It is "1,024 samples" for a model, "32 replicas" for a workload of layers, and "512 ranks" for
-    a trace. Replicas and ranks train a fixed number of samples.
+    It is "1,024 samples" for a model, "32 replicas" for a workload of layers, and "512 ranks" for a
+    trace. Replicas and ranks train a fixed number of samples.
     """
     own = program.workload
     if own.amount is not None:
@@ -108,7 +108,7 @@ def _check_searched(config: Config, objective: str) -> None:
 
 
 def _count_replicas(config: Config, key: str) -> set[int]:
-    """Return the numbers of replicas of a workload of layers at the values of a searched key."""
+    """Return the numbers of replicas of a workload of layers for all values of a searched key."""
     found = set[int]()
     for value in config.space.parameters[key].values or ():
         with suppress(DimsweepError):  # an infeasible design has no iteration to compare

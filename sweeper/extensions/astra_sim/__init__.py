@@ -1,4 +1,4 @@
-"""ASTRA-sim 2.0: its command line, its inputs as a workload, and its recorded cycles."""
+"""ASTRA-sim 2.0: its command line, its input files as a workload, and recorded cycle counts."""
 
 from dimsweep.sweeper.extensions.verify import Verification
 

@@ -1,4 +1,4 @@
-"""dimsweep astra: ASTRA-sim's own command line, its files, and its cycles."""
+"""The command dimsweep astra: ASTRA-sim's command line, its input files, and cycle counts."""
 
 import json
 import time
@@ -22,7 +22,7 @@ _EMPTY = ("", "empty")  # what ASTRA-sim calls no file
 
 
 def _ignored(command: Any) -> Any:
-    """Take ASTRA-sim's options that change nothing here."""
+    """Add ASTRA-sim's options that have no effect here to a command."""
     for name in _IGNORED:
         command = click.option(f"--{name}", hidden=True, expose_value=False)(command)
     return command
@@ -103,7 +103,10 @@ def _file(path: str) -> Path | None:
 
 
 def _print(result: Cycles, reading: float, simulating: float) -> None:
-    """Print the lines that ASTRA-sim prints of every rank, then those of dimsweep."""
+    """Print the lines that ASTRA-sim prints for every rank, then timings of dimsweep.
+
+    ``reading`` and ``simulating`` are in seconds.
+    """
     lines = []
     for rank, (cycles, exposed) in enumerate(zip(result.cycles, result.exposed, strict=True)):
         lines.append(

@@ -1,4 +1,4 @@
-"""Recorded runs of ASTRA-sim 2.0, simulated again and compared to the cycle."""
+"""Simulate recorded runs of ASTRA-sim 2.0 again, and compare them to the cycle."""
 
 import tarfile
 import tempfile
@@ -61,7 +61,7 @@ class _Nothing(_Read):
 
 
 class _Result(_Read):
-    """The parts of a ``result.json`` that are compared."""
+    """The keys of a ``result.json`` that are compared."""
 
     backend: str = ""
     npus: int = Field(ge=1, le=1 << 24)
@@ -73,24 +73,24 @@ class _Result(_Read):
 
 @dataclass(frozen=True)
 class Case:
-    """A recorded run: its folder and ``result.json``."""
+    """A recorded run: its folder and its ``result.json``."""
 
     folder: Path
     result: dict[str, Any]
 
     @property
     def section(self) -> str:
-        """The folder of folders that it lies in."""
+        """Name of the group of runs, which is the folder above the case's."""
         return self.folder.parent.name
 
     @property
     def left_out(self) -> str:
-        """Why there is nothing to compare, or nothing."""
+        """Reason why the run is not compared; "" if it is."""
         find_recorded = self.result.get("per_rank") and self.result.get("ranks_finished")
         return "" if find_recorded else "ASTRA-sim recorded no cycles"
 
     def expected(self) -> tuple[list[int], list[int]]:
-        """Cycles and exposed cycles of each rank."""
+        """Return the recorded cycles, and exposed communication cycles, of each rank."""
         find_recorded = self.result["per_rank"]
         if "all_ranks" in find_recorded:
             n = self.result["npus"]
@@ -100,7 +100,7 @@ class Case:
 
 
 def find_cases(folders: Sequence[Path]) -> list[Case]:
-    """Every folder with a ``result.json``, at or below ``folders``."""
+    """Return every folder with a ``result.json``, at or below ``folders``."""
     files = sorted({file for folder in folders for file in folder.rglob("result.json")})
     if not files:
         raise DimsweepError(
@@ -122,13 +122,13 @@ def _read(file: Path) -> Case:
 
 
 def run_case(case: Case, *, folded: bool = True) -> Cycles:
-    """Simulate a recorded case."""
+    """Simulate a recorded run; ``folded``: equal ranks are simulated once."""
     inputs, workload = read_case(case)
     return simulate_astra(inputs, workload, folded=folded)
 
 
 def read_case(case: Case) -> tuple[Inputs, list[Sequence[Node]]]:
-    """All files of a recorded case."""
+    """Read all files of a recorded run: ASTRA-sim's inputs, and the nodes of each rank's trace."""
     inputs = read_inputs(
         case.folder / "system.json",
         case.folder / "network.yml",
@@ -252,14 +252,14 @@ def _if_there(file: Path) -> Path | None:
 
 
 def _archive(case: Case) -> Path | None:
-    """Return the tar file with a case's traces, if any; several cases may share it."""
+    """Return the tar file with a case's traces, or None; several cases may share it."""
     named = case.result.get("workload_tar")
     return (case.folder / str(named).split()[0]).resolve() if named else None
 
 
 @contextmanager
 def unpacked(case: Case) -> Iterator[Path | None]:
-    """Yield the folder with the traces of a case; None unless a tar file holds them."""
+    """Return a context with the folder of a case's unpacked traces; None without a tar file."""
     if archive := _archive(case):
         with _unpacked(archive) as folder:
             yield folder
@@ -279,10 +279,10 @@ def _unpacked(archive: Path) -> Iterator[Path]:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Write the traces of a tar file into ``folder``, whatever folders the archive has them in.
+    """Write the traces in a tar file into ``folder``; folders in the tar file are dropped.
 
-    So no member's name leads out of ``folder``. Python's own filters for that came with 3.11.4,
-    and Debian 12 has 3.11.2.
+    No member's name can thus lead out of ``folder``. Python's own filters for that came with
+    3.11.4, and Debian 12 has 3.11.2.
     """
     with tarfile.open(archive) as tar:
         for member in tar:

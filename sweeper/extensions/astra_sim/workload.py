@@ -1,4 +1,4 @@
-"""ASTRA-sim's own inputs as a workload: a study of them sees ASTRA-sim's cycles at every trial."""
+"""ASTRA-sim's input files as a workload: every trial of a study gets ASTRA-sim's cycle counts."""
 
 from pathlib import Path
 
@@ -21,8 +21,8 @@ class AstraSim(Workload):
     """ASTRA-sim's input files, on the network.yml of ``topology.file``.
 
     ``traces`` is the PREFIX of PREFIX.<rank>.et, or one .et file for all ranks; ``system`` is
-    system.json, ``memory`` memory.json, ``groups`` comm_group.json. The rest are options of its
-    command line.
+    system.json, ``memory`` memory.json, ``groups`` comm_group.json. The other keys are options of
+    ASTRA-sim's command line.
     """
 
     traces: FileName
@@ -45,7 +45,7 @@ class AstraSim(Workload):
     def program(
         self, cluster: Cluster, *, fidelity: Fidelity, fold: bool, network: str | None
     ) -> Program:
-        """Return the program of these inputs on ``network``, the name of a network.yml.
+        """Return the program of these inputs on ``network``, the path of a network.yml.
 
         Bandwidths and latencies are the cluster's; nothing else of dimsweep's model applies.
         """

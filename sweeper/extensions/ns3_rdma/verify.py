@@ -1,4 +1,4 @@
-"""Recorded runs of ns-3's RDMA model, simulated again and compared to the nanosecond."""
+"""Simulate recorded runs of ns-3's RDMA model again; compare them to the nanosecond."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -46,7 +46,7 @@ class _Checked(BaseModel):
 
 
 class _Config(_Checked):
-    """The keys of the simulator's configuration file that are read; it has others."""
+    """The keys that are read from the simulator's configuration file; it has further keys."""
 
     PACKET_PAYLOAD_SIZE: Annotated[int, Field(ge=1, le=2**20)]
     SIMULATOR_STOP_TIME: Annotated[float, Field(gt=0, le=10)]  # s; timers run to the end
@@ -89,7 +89,7 @@ class _Out(_Checked):
 
 
 class _Line(_Checked):
-    """The fields of a line of cases."""
+    """The fields of a line of the file of recorded runs."""
 
     id: str
     build: Build
@@ -157,7 +157,7 @@ class _Scenario(_Checked):
         return self
 
     def check(self, topology: _Topology) -> None:
-        """Raise ValueError for a flow that cannot get from its source to its target."""
+        """Raise ValueError for a flow without a path from its source to its target."""
         links, switches = topology.links_a_b_bps_delayns, set(topology.switches)
         graph = nx.Graph((a, b) for a, b, *_ in links)
         for source, target, *_ in self.flows:
@@ -169,7 +169,7 @@ class _Scenario(_Checked):
 
 @dataclass(frozen=True)
 class Case:
-    """A recorded run: its line of the file, and what it ran."""
+    """A recorded run: its line of the file, and its scenario."""
 
     line: dict[str, Any]
     scenario: Scenario
@@ -180,7 +180,7 @@ class Case:
 
     @property
     def left_out(self) -> str:
-        """Why it is not simulated, or nothing."""
+        """Reason why the run is not simulated; "" if it is."""
         if self.line["cc_mode"] == _PINT:
             return "HPCC-PINT is no transport here"
         if any(usable < 0 for *_, usable in self.line["out"]["switch_mmu"]):
@@ -253,7 +253,7 @@ _CLOSE = 0.03  # of the mean completion time, where a run is not equal
 
 @dataclass
 class Compared:
-    """The runs of one build and variant."""
+    """The recorded runs of one build and variant, and the differences from ours."""
 
     runs: int = 0
     equal: int = 0
@@ -292,7 +292,10 @@ class Compared:
 
 
 def compare(folder: Path, *, as_json: bool) -> int:
-    """Simulate the recorded runs, print what differs and a table; the exit code is 1 if some do."""
+    """Simulate the recorded runs, print the differences and a table.
+
+    The exit code is 1 if a run differs.
+    """
     console = Console(stderr=as_json)
     compared: dict[tuple[str, str], Compared] = {}
     left_out = list[str]()
@@ -328,7 +331,7 @@ def _report(compared: dict[tuple[str, str], Compared], console: Console) -> int:
 
 
 def _fault(out: dict[str, Any], run: PacketRun) -> str:
-    """Return the first difference from the recorded run, or ""."""
+    """Return the first difference between our run and the recorded one; "" if they agree."""
     for i, (ours, expected) in enumerate(
         zip(run.completion_times.tolist(), out["fct_ns"], strict=True)
     ):

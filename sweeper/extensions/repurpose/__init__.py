@@ -1,4 +1,4 @@
-"""RePurpose: trained networks restructured for a cluster, what each costs, and how right it is."""
+"""RePurpose: restructure trained networks for a cluster; compare their costs and accuracy."""
 
 OFFERS = {
     "command": {"repurpose": "command:command"},

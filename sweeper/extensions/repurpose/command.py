@@ -1,4 +1,4 @@
-"""dimsweep repurpose: a trained network restructured for workers, and what it costs to serve."""
+"""The command dimsweep repurpose: restructure a trained network, and simulate serving it."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING

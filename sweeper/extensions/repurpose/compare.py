@@ -1,4 +1,4 @@
-"""Restructured networks side by side: the cost and the accuracy of each, and a picture of them."""
+"""Compare restructured networks: the cost and the accuracy of each, and a picture of them."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ _PIPELINE = 8  # requests that measure the throughput
 
 @dataclass(frozen=True)
 class Served:
-    """A method at a penalty, with its costs and accuracy."""
+    """A restructured network: its method and penalty, its serving costs and its accuracy."""
 
     method: str
     penalty: float
@@ -35,7 +35,7 @@ class Served:
 
 
 def serve(config: Config, cluster: Cluster, samples: Samples | None, method: str) -> Served:
-    """Evaluate one method at the configuration's penalties."""
+    """Evaluate one ``method`` of restructuring, with the configuration's penalties."""
     workload = config.workload
     assert isinstance(workload, Repurposed)
     workload = Repurposed.from_plain({**workload.plain(), "method": method})
@@ -65,7 +65,7 @@ def serve(config: Config, cluster: Cluster, samples: Samples | None, method: str
 
 
 def along(config: Config, cluster: Cluster, samples: Samples) -> Iterator[Served]:
-    """Every method at each of :data:`PENALTIES`; the naive one has none."""
+    """Yield every method at each of :data:`PENALTIES`; the naive method has no penalty."""
     for method in METHODS:
         for penalty in PENALTIES if method != "naive" else PENALTIES[:1]:
             priced = config.with_values({"workload.penalty.traffic": penalty})
@@ -73,7 +73,7 @@ def along(config: Config, cluster: Cluster, samples: Samples) -> Iterator[Served
 
 
 def at_equal_accuracy(points: Sequence[Served], least: float) -> dict[str, Served]:
-    """Return each method's point of least traffic with an accuracy of ``least`` or more."""
+    """Return each method's point with the least traffic and an accuracy of at least ``least``."""
     best: dict[str, Served] = {}
     for point in points:
         enough = point.accuracy is not None and point.accuracy >= least
@@ -92,9 +92,9 @@ _STYLES = {
 
 
 def draw_front(points: Sequence[Served], title: str, kind: str) -> bytes:
-    """Draw accuracy over the latency of a batch and over the traffic of a sample.
+    """Draw accuracy over the latency of a batch, and over the traffic of a sample.
 
-    ``kind`` is the picture's format.
+    ``kind`` is the picture's file format.
     """
     with frame(title, 4.2) as figure:
         left, right = figure.subplots(1, 2, sharey=True)

@@ -30,7 +30,7 @@ Method = Literal["repurpose", "direct", "magnitude", "random", "naive"]
 
 
 class Penalties(Part):
-    """See engine.extensions.repurpose.Penalty."""
+    """The weights of penalties in restructuring (see engine.extensions.repurpose.Penalty)."""
 
     traffic: Number | WholeNumber = 3.0
     weights: Number | WholeNumber = 0.0
@@ -39,11 +39,11 @@ class Penalties(Part):
 class Repurposed(Workload):
     """A trained network, restructured for as many workers as the cluster has NPUs, and served.
 
-    ``model``: its weights, ``samples``: an npz file whose calibration inputs weigh errors (see
-    engine.formats.weights); ``input``: the shape of a sample, where the model does not say it;
-    ``penalty``: what the layers' maps give up for less traffic and fewer weights (see
-    engine.extensions.repurpose.Penalty); ``speed`` of each worker, all 1 unless given; ``requests``
-    batches of ``batch`` samples one behind the other, each value of ``value`` bytes.
+    ``model``: file of its weights. ``samples``: an npz file whose calibration inputs weigh errors
+    (see engine.formats.weights). ``input``: the shape of a sample, if the model does not have it.
+    ``penalty``: how much accuracy is traded for less traffic and fewer weights (see
+    engine.extensions.repurpose.Penalty). ``speed`` of each worker, all 1 unless given. ``requests``
+    batches of ``batch`` samples follow one another, each value of ``value`` bytes.
     """
 
     model: FileName
@@ -63,14 +63,14 @@ class Repurposed(Workload):
         return "fp32"
 
     def network(self) -> TrainedNetwork:
-        """Return the trained network; raise :class:`DimsweepError` for a file without one."""
+        """Read the trained network; raise :class:`DimsweepError` for a file without one."""
         with naming_place("workload.model"):
             return read_network(
                 find_file(self.model), input_shape=self.input, activation=self.activation
             )
 
     def restructured(self, cluster: Cluster) -> Restructured:
-        """Return the network as its workers hold it."""
+        """Return the network, divided among the cluster's NPUs."""
         network, samples = self.network(), self.labelled()  # files before the table of all pairs
         with naming_key("workload"):
             workers = workers_on(cluster.topology, self.speed)
@@ -86,7 +86,10 @@ class Repurposed(Workload):
             )
 
     def labelled(self) -> Samples | None:
-        """Return the samples, if any; raise :class:`DimsweepError` for a file without samples."""
+        """Read the samples, or return None.
+
+        Raise :class:`DimsweepError` for a file without samples.
+        """
         if self.samples is None:
             return None
         with naming_place("workload.samples"):

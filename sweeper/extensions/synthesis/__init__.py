@@ -1,4 +1,4 @@
-"""Synthetic traces: models learnt from traces, traces of other jobs, and obfuscated traces."""
+"""Synthetic traces: learn models from traces, generate traces of other jobs, obfuscate traces."""
 
 OFFERS = {
     "command": {

@@ -46,7 +46,7 @@ def read_job(source: str, keys: Mapping[str, float] | None = None) -> Job:
 def read_workload(source: str) -> tuple[Workload, tuple[int, ...]]:
     """Return the workload of the traces of all ranks, and the sizes of its dimensions.
 
-    Sizes are those that dimsweep's traces note, else one dimension of all ranks. Raises
+    Sizes are those that dimsweep writes in traces, else one dimension of all ranks. Raises
     :class:`DimsweepError` for other traces.
     """
     traces = find_traces(source)
@@ -60,7 +60,7 @@ def read_workload(source: str) -> tuple[Workload, tuple[int, ...]]:
 
 
 def any_cluster(sizes: tuple[int, ...]) -> Cluster:
-    """Return a cluster of these sizes; traces hold bytes, durations and groups for any network."""
+    """Return a cluster with dimensions of these sizes, to read traces, which fit any network."""
     shape = "_".join(f"Switch({n})" for n in sizes)
     n = len(sizes)
     return Cluster(Topology.build(shape, bandwidth=[1e9] * n, latency=[0] * n))
@@ -109,7 +109,7 @@ def _of(prefix: str, given: Mapping[str, Keys] | None, file: Path | None) -> Key
 
 
 def _prefixes(source: str) -> list[str]:
-    """Return the jobs of a folder, or the job that a file belongs to."""
+    """Return the path prefixes of the traces of each job in a folder, or of a file's job."""
     folder = Path(source)
     if folder.is_dir():
         return [str(folder / name) for name in job_names(folder)]

@@ -1,4 +1,4 @@
-"""Recorded runs of Ultra Ethernet's public simulator, compared by their first and last flow."""
+"""Simulate recorded runs of Ultra Ethernet's public simulator; compare first and last flow."""
 
 import re
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ _Whole = Annotated[int, Field(ge=1, le=1 << 16)]
 
 
 class _Line(BaseModel):
-    """The fields of a line of runs."""
+    """The fields of a line of the file of recorded runs."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 
@@ -59,7 +59,7 @@ class _Line(BaseModel):
 
 
 class _Arguments(BaseModel):
-    """The arguments that are understood, by their names."""
+    """The simulator's command-line arguments that can be repeated here, by name."""
 
     sender_cc_only: bool = False
     receiver_cc_only: bool = False
@@ -110,7 +110,7 @@ def read_runs(folder: Path) -> Iterator[Recorded]:
 
 
 def _experiment(folder: Path, line: _Line, where: str) -> Experiment | str:
-    """Return the experiment that repeats a run, or the reason why it is not modelled."""
+    """Return the experiment that repeats a run, or the reason why it cannot be repeated here."""
     arguments = _by_name(line.arguments)
     if strange := sorted(arguments.keys() - _Arguments.model_fields.keys()):
         return f"the argument -{strange[0]} is not simulated"
@@ -145,7 +145,7 @@ def _experiment(folder: Path, line: _Line, where: str) -> Experiment | str:
 
 
 def _by_name(arguments: str) -> dict[str, Any]:
-    """``-name value``, or ``-name`` alone, which is true."""
+    """Return the values of arguments ``-name value`` by name; ``-name`` without a value is True."""
     found: dict[str, Any] = {}
     for word in arguments.split():
         if word.startswith("-"):
@@ -157,7 +157,7 @@ def _by_name(arguments: str) -> dict[str, Any]:
 
 
 def _matrix(file: Path) -> tuple[int, tuple[tuple[int, int, int, int], ...]]:
-    """Return the number of nodes, and flows: source, target, bytes, start (us)."""
+    """Read a traffic matrix: number of nodes, and flows (source, target, bytes, start in us)."""
     matrix = read_connection_matrix(file)
     for flow in matrix.flows:
         if flow.after:
@@ -171,7 +171,7 @@ def _matrix(file: Path) -> tuple[int, tuple[tuple[int, int, int, int], ...]]:
 
 
 def _joined(flows: tuple[tuple[int, int, int, int], ...]) -> tuple[tuple[int, int, int, int], ...]:
-    """Messages of full packets that a connection is given at once, as one."""
+    """Return the flows, with those that a connection is given at once joined to one message."""
     sizes: dict[tuple[int, int, int], int] = {}
     for source, target, size, start in flows:
         if size % _MSS:
@@ -182,7 +182,7 @@ def _joined(flows: tuple[tuple[int, int, int, int], ...]) -> tuple[tuple[int, in
 
 
 def _tree(file: Path) -> Tree:
-    """Return a leaf-spine network of equal links."""
+    """Read a topology file, and return a leaf-spine network of equal links."""
     tree = read_htsim_topology(file)
     is_usual = all((tier.speed, tier.latency) == _USUAL for tier in tree.tiers)
     leaf = tree.tiers[0]
@@ -203,7 +203,7 @@ _COLUMNS = ("run", "first", "ours", "last", "ours", "", "+-", "sent again", "our
 
 @dataclass(frozen=True)
 class Compared:
-    """A run, and ours by seed: first and last completions (us), packets sent again, CPU."""
+    """A recorded run, and ours by seed: first and last completions (us), retransmissions, CPU."""
 
     run: Recorded
     firsts: Floats
@@ -213,7 +213,7 @@ class Compared:
 
     @property
     def point(self) -> Value:
-        """The last completion, which is judged by the deviation of ours."""
+        """The last completion; its tolerance follows from the standard deviation over our seeds."""
         deviation = float(self.lasts.std(ddof=1))
         mean = float(self.lasts.mean())
         allowed = max(_EXACT, _DEVIATIONS * deviation * (1 + 1 / _SEEDS) ** 0.5 / mean)
@@ -230,7 +230,7 @@ class Compared:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The columns of the table."""
+        """Texts of the table's columns."""
         run, point = self.run, self.point
         _, _, _, difference, allowed, verdict = point.cells
         return (
@@ -255,9 +255,9 @@ def _compared(run: Recorded) -> Compared:
 
 
 def compare(folder: Path, *, as_json: bool) -> int:
-    """Simulate the recorded runs, and print both.
+    """Simulate the recorded runs, and print both results.
 
-    The exit code is 1 if the last completion of a run is farther off than chance explains.
+    The exit code is 1 if the last completion of a run differs by more than chance explains.
     """
     console = create_console(as_json)
     compared, left_out, compiled = list[Compared](), list[str](), set[bool]()

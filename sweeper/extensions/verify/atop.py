@@ -1,4 +1,4 @@
-"""ATOP's search repeated: the proven front of a part of its space, and the networks below it."""
+"""Repeat ATOP's search: prove the frontier of a subset of its space, and compare its networks."""
 
 import time
 from collections.abc import Iterator
@@ -50,12 +50,12 @@ THEIRS = {
 
 
 def read_prices() -> PriceList:
-    """Return the prices that were fitted to the source's costs."""
+    """Return the price list that was fitted to the costs in the paper."""
     return compose(["workload=all_reduce", "cost=atop_2025"]).config.cost.price_list()
 
 
 def find_points(npus: int, console: Console) -> Iterator[Point]:
-    """Print the front, and yield the source's networks compared with it."""
+    """Print the proven frontier, and yield the paper's networks compared with it."""
     start = time.process_time()
     trained, switch, hours = SCALES[npus]
     cases, parts = TrafficCases(trained), read_prices()

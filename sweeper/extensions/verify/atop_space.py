@@ -40,7 +40,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Connection:
-    """A connection of two layers.
+    """How the nodes of two adjacent layers are connected.
 
     Blocks of the layer below connect to the classes of nodes above in turn.
     """
@@ -53,28 +53,28 @@ class Connection:
 
     @property
     def n_above(self) -> int:
-        """Nodes above that each node below connects to."""
+        """Number of nodes above to which each node below connects."""
         return self.above // self.classes
 
     @property
     def n_below(self) -> int:
-        """Nodes below that each node above connects to."""
+        """Number of nodes below to which each node above connects."""
         return self.below // self.classes
 
     @property
     def node_classes(self) -> Longs:
-        """(below,) class of each node below."""
+        """Class of each node below (nodes below,)."""
         return np.arange(self.below) // self.size % self.classes
 
     def build_between(self, lower: int, upper: int) -> Between:
-        """Return the generator's connection of two layers, by their numbers."""
+        """Return the generator's connection of the layers numbered ``lower`` and ``upper``."""
         blocks = (self.below // self.size, self.classes)
         return Between(lower=lower, upper=upper, blocks=blocks, width=self.lanes)
 
 
 @dataclass(frozen=True)
 class LayeredNetwork:
-    """A network of NPUs and one or two layers of switches."""
+    """A network of NPUs below one or two layers of switches."""
 
     low: Connection  # of the NPUs to the lower layer
     high: Connection | None  # of the NPUs to the upper layer
@@ -108,13 +108,13 @@ class LayeredNetwork:
 
     @property
     def lanes(self) -> tuple[int, int]:
-        """Lanes of an NPU to each layer."""
+        """Number of an NPU's lanes to each layer of switches."""
         high = self.high
         return self.low.n_above * self.low.lanes, high.n_above * high.lanes if high else 0
 
     @property
     def between_switches(self) -> int:
-        """Lanes between switches, in both directions."""
+        """Number of lanes between switches, both directions counted."""
         n = self.low.above
         inside = n * (n - 1) if self.mesh else 0
         return inside + (2 * n * self.up.n_above * self.up.lanes if self.up else 0)
@@ -175,7 +175,7 @@ class LayeredNetwork:
 
 
 class PriceCache:
-    """Cached prices of parts; NaN for missing parts."""
+    """A price list with cached prices of parts; NaN for missing parts."""
 
     def __init__(self, prices: PriceList) -> None:
         self._prices, self._known = prices, dict[tuple[object, ...], float]()
@@ -234,7 +234,7 @@ def _list_powers(least: int, most: int) -> list[int]:
 
 
 def _connect_npus(npus: int, cap: int, lanes: int) -> Iterator[Connection]:
-    """Yield all connections of NPUs to a layer of switches."""
+    """Yield all ways to connect NPUs to a layer of switches with up to ``cap`` ports."""
     for above in _list_powers(2, npus // 2):
         for classes in _list_powers(1, above):
             if above // classes > lanes or npus // classes > cap:
@@ -246,7 +246,7 @@ def _connect_npus(npus: int, cap: int, lanes: int) -> Iterator[Connection]:
 
 @cache
 def _connect_layers(n: int, above: int, left: int, cap: int) -> list[Connection]:
-    """Return all connections of two layers of switches with ``left`` and ``cap`` free ports."""
+    """Return all ways to connect two layers of switches with ``left`` and ``cap`` free ports."""
     return [
         Connection(n, above, size, classes, lanes)
         for classes, lanes in itertools.product(_list_powers(1, min(n, above)), _LANES)
@@ -256,7 +256,7 @@ def _connect_layers(n: int, above: int, left: int, cap: int) -> list[Connection]
 
 
 def _list_sizes(n: int, classes: int) -> list[int]:
-    """Return sizes of blocks that give at least ``classes`` blocks; one class has one block."""
+    """Return block sizes that give at least ``classes`` blocks; one class has one block."""
     return [n] if classes == 1 else _list_powers(1, n // classes)
 
 
@@ -292,7 +292,7 @@ def _reaches_all(
 
 @cache
 def _list_class_members(join: Connection, together: int) -> list[tuple[int, int]]:
-    """Return the nodes below and above of each class, as bits of two numbers.
+    """Return the nodes below and above of each class, as two bit masks.
 
     ``together`` neighbours below count as one node.
     """
@@ -316,23 +316,23 @@ def _mask_bits(n: int) -> int:
 
 
 class _BitField(NamedTuple):
-    """The position of the ``n`` bits of a layer's numbers in masks over all layers."""
+    """The position of a layer's node number (``n`` bits) in masks over all layers."""
 
     first: int
     n: int
 
     def bits(self, of: int, n: int) -> range:
-        """Return the positions of ``n`` bits, from the bit with the value ``of``."""
+        """Return the positions of ``n`` bits of the node number, from the bit of value ``of``."""
         start = self.first + of.bit_length() - 1
         return range(start, start + n)
 
     def select_bits(self, mask: int) -> int:
-        """Return the layer's bits of a mask."""
+        """Return the bits of a mask that belong to this layer."""
         return (mask >> self.first) & ((1 << self.n) - 1)
 
 
 class _LinkKind(NamedTuple):
-    """Links of one kind."""
+    """Links of one kind, between two layers in one direction."""
 
     tail: Longs
     head: Longs
@@ -380,7 +380,7 @@ class FoldedLinks:
 
     @cached_property
     def _connections(self) -> Sequence[tuple[Connection, int, int]]:
-        """The connections, with the layers below and above."""
+        """Connections of adjacent layers, each with the numbers of the layers below and above."""
         network = self._network
         several = (network.low, 0, 1), (network.high, 0, 2), (network.up, 1, 2)
         return [(join, below, above) for join, below, above in several if join]
@@ -405,7 +405,7 @@ class FoldedLinks:
         return [*masks.values()]
 
     def _masks(self, *layers: int) -> list[int]:
-        """Return the symmetries of a layer's nodes, or of links of two layers, as masks of keys."""
+        """Return the symmetries of a layer's nodes, or of the links of two layers, as bit masks."""
         found = set[int]()
         for symmetry in self._symmetries:
             own, first = 0, 0
@@ -455,7 +455,7 @@ def _build_wiring(kinds: Sequence[_LinkKind]) -> Wiring:
 
 
 def _find_representative(numbers: Longs, masks: Sequence[int]) -> Longs:
-    """Return the smallest number that each number becomes by inverting disjoint masks."""
+    """Return the smallest number that each number can become by inverting disjoint bit masks."""
     found = numbers.copy()
     for mask in masks:
         found ^= np.where(found & (mask & -mask), mask, 0)

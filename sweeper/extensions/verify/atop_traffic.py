@@ -43,15 +43,18 @@ class TrainingJob:
     sequence: int = 2048  # tokens of a micro-batch
 
     def replicas(self, stages: int) -> int:
-        """Return the number of replicas."""
+        """Return the number of data-parallel replicas with the given number of stages."""
         return self.npus // SERVER // stages
 
     def gradients(self, stages: int) -> float:
-        """Return the bytes of an NPU's gradients."""
+        """Return the bytes of gradients that an NPU holds with the given number of stages."""
         return 2.0 * 12 * self.layers * self.hidden**2 / SERVER / stages
 
     def activations(self, stages: int) -> float:
-        """Return the bytes that an NPU sends to the next stage per iteration, and receives back."""
+        """Return the bytes that an NPU sends to the next stage per iteration.
+
+        It receives as many back.
+        """
         passes = self.batch // self.replicas(stages) * self.chunks
         return 2.0 * passes * self.sequence * self.hidden / SERVER
 
@@ -102,7 +105,7 @@ class TrafficCases:
 
     @cached_property
     def _bytes_by_pattern(self) -> dict[Pattern, float]:
-        """Bytes that an NPU sends by pattern, over all cases."""
+        """Bytes that an NPU sends in each pattern, summed over all cases."""
         found = dict.fromkeys(self.patterns, 0.0)
         for own in (own for case in self.rounds.values() for own in case):
             for name, n in own.items():
@@ -131,7 +134,7 @@ def _list_halving_rounds(size: float, strides: Sequence[int]) -> list[Round]:
 
 
 def _add_share(rounds: Sequence[Round], others: Round) -> list[Round]:
-    """Add to each round its share of the traffic ``others``."""
+    """Return the rounds, each with an equal share of the traffic ``others`` added."""
     total = sum(sum(each.values()) for each in rounds)
     return [
         each | {name: n * sum(each.values()) / total for name, n in others.items()}
@@ -145,7 +148,7 @@ def _find_longest(own: Round, busy: Mapping[Pattern, Floats]) -> float:
 
 @dataclass(frozen=True)
 class PatternBounds:
-    """Lower bounds on the seconds of a pattern in which each NPU sends a byte.
+    """Lower bounds on the seconds of a traffic pattern in which each NPU sends one byte.
 
     All but ``busiest_port`` add up over concurrent patterns.
     """
@@ -254,21 +257,21 @@ class Front(NamedTuple):
     timed: int  # not excluded by bounds
 
     def find_dominating(self, cost: float, mean: float) -> FrontStep | None:
-        """Return the fastest network of the front that beats the given cost and time, or None."""
+        """Return the fastest network of the frontier that beats a cost and mean time, or None."""
         found = [step for step in self.steps if step.cost <= cost and step.mean <= mean]
         last = found[-1] if found else None
         return None if last is not None and (last.cost, last.mean) == (cost, mean) else last
 
 
 def compute_mean_time(cases: TrafficCases, network: Network) -> float:
-    """Return the mean seconds of the cases on a network."""
+    """Return the simulated mean seconds of the nine traffic cases on a network."""
     npus = np.arange(network.n_npus)
     spread = Spread(Wiring.from_network(network), npus)
     return cases.mean(partial(spread.seconds, npus))
 
 
 def find_front(networks: Sequence[LayeredNetwork], cases: TrafficCases, prices: PriceList) -> Front:
-    """Return the front of networks; networks with a missing part are left out."""
+    """Return the time-cost frontier of networks; networks with an unpriced part are left out."""
     ports, shop = PortBounds(cases.patterns), PriceCache(prices)
     costs = np.array([network.cost(shop) for network in networks])
     wide = np.array([cases.bound_by_bandwidth(sum(each.lanes) * each.speed) for each in networks])

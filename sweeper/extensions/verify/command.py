@@ -108,7 +108,7 @@ def list_command(as_json: bool) -> int:
 
 
 class _Verifications(Commands):
-    """The listed verifications, and the published study at any path."""
+    """The group of the listed verifications, and of published studies at any path."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if listed := super().get_command(ctx, cmd_name):

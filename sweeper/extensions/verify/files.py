@@ -15,7 +15,7 @@ _POINTS, _VIEWS, _PICTURE = ".points.csv", ".views.sql", places.PICTURE
 
 
 class StudyFiles(NamedTuple):
-    """The files of a published study."""
+    """The files of one published study."""
 
     study: Path
 
@@ -26,22 +26,22 @@ class StudyFiles(NamedTuple):
 
     @property
     def points(self) -> Path:
-        """Table of published points."""
+        """File with the table of published points."""
         return self._find_sibling(_POINTS)
 
     @property
     def views(self) -> Path | None:
-        """SQL that is run before the points' expressions."""
+        """File of SQL that is run before the points' expressions; None without it."""
         return self._find_existing(_VIEWS)
 
     @property
     def picture(self) -> Path | None:
-        """Description of its picture."""
+        """File that describes the study's picture; None without it."""
         return self._find_existing(_PICTURE)
 
     @property
     def title(self) -> str:
-        """First sentence of the study's comment."""
+        """First sentence of the comment in the study's file."""
         words = list[str]()
         for line in self.study.read_text(encoding="utf-8", errors="replace").splitlines():
             if not line.startswith("#"):
@@ -53,11 +53,11 @@ class StudyFiles(NamedTuple):
         return " ".join(words) or "It does not say what it asks."
 
     def find_table(self, name: str) -> Path | None:
-        """Return the table of measurements with a name."""
+        """Return the file of the table of measurements with this name, or None."""
         return None if name == "points" else self._find_existing(f".{name}.csv")
 
     def find_study(self, name: str) -> Path | None:
-        """Return another study, next to this one or in studies/."""
+        """Return the file of another study, next to this one or in studies/."""
         beside = self.study.with_name(f"{name}.yaml")
         return beside if beside.is_file() else places.find_study(name)
 

@@ -28,7 +28,7 @@ _FITTED = "measured kernels, and one set of three constants for all (conf/npu/a1
 
 @dataclass(frozen=True)
 class Case:
-    """A model, its nodes, and its measured seconds with two kinds of recomputation."""
+    """A model on a number of nodes, and its measured seconds with two kinds of recomputation."""
 
     name: str
     workload: str
@@ -38,7 +38,7 @@ class Case:
     overrides: tuple[str, ...] = ()
 
     def list_overrides(self, recompute: str) -> list[str]:
-        """Return the overrides of the case with a kind of recomputation."""
+        """Return the configuration overrides for the case with one kind of recomputation."""
         return [
             f"workload={self.workload}",
             "topology=dgx_a100",
@@ -90,7 +90,7 @@ def find() -> Findings:
 
 
 def simulate_case(case: Case, recompute: str) -> tuple[float, Footprint, float]:
-    """Simulate a case.
+    """Simulate a case with one kind of recomputation.
 
     Returns its seconds, the memory of the fullest GPU, and the first stage's bytes of activations
     by the paper's formula.

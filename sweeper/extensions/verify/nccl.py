@@ -1,4 +1,4 @@
-"""Collectives that others measured with nccl-tests, next to ours with ``collective=nccl``."""
+"""Compare published measurements by nccl-tests with simulations with ``collective=nccl``."""
 
 import re
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ _NO_TARGETS = {
 
 @dataclass(frozen=True)
 class Row:
-    """A measured collective."""
+    """A measured collective: its kind, size, GPUs and time."""
 
     source: str
     place: str  # GPU and machine, as the source names them
@@ -81,7 +81,7 @@ class Row:
 
     @property
     def left_out(self) -> str:
-        """The reason why the row is not compared, or an empty text."""
+        """The reason why the row is not compared; "" if it is."""
         if not self.gpu:
             return f"the GPU of {self.place!r} is unknown"
         if self.kind not in _KINDS:
@@ -93,7 +93,7 @@ class Row:
 
     @property
     def rail(self) -> float:
-        """GB/s of a GPU to the network: as noted, of its place, or of its kind."""
+        """Bandwidth of a GPU to the network (GB/s): noted in the row, or usual for the machine."""
         place = f"{self.place} {self.note}"
         adapters = _ADAPTERS.search(place)
         if adapters:
@@ -208,7 +208,7 @@ def command(data: Path | None, rows: bool, as_json: bool) -> int:
 
 
 def _build_point(row: Row, error: float) -> Value:
-    """Return a row as a point; its tolerance is the aim for the mean of its size."""
+    """Return a row as a point, whose tolerance is the aim for the mean error of its size."""
     nodes = format_count(row.nodes, "node")
     name = f"{row.kind} of {row.n_bytes:,} bytes, {row.ranks} {row.gpu} on {nodes}"
     measured, tolerance = row.seconds * 1e6, within_share(AIMS[row.is_large])

@@ -1,4 +1,4 @@
-"""Published part counts, path lengths and all-to-alls of networks, next to generated networks'."""
+"""Compare published part counts, path lengths and all-to-all times with generated networks."""
 
 import re
 from collections import Counter
@@ -90,7 +90,7 @@ Row = Mapping[str, str]
 
 
 def compare(folder: Path) -> Iterator[Value]:
-    """Yield the points of all tables in a folder, which are recognised by their columns.
+    """Yield the points of all tables in a folder; the kind of a table follows from its columns.
 
     Raises :class:`DimsweepError` naming file and line for an unknown network or an invalid number,
     and for a folder without tables.
@@ -114,14 +114,14 @@ def compare(folder: Path) -> Iterator[Value]:
 
 
 def _read_rows(file: Path) -> Iterator[tuple[str, Row, Callable[[Row], Iterable[Value]]]]:
-    """Yield the rows of a table with their comparison; nothing for a table of other columns."""
+    """Yield the rows of a table with their comparison function; none for other columns."""
     rows = read_table(file, ())
     if rows and (points := _choose_comparison(set(rows[0][1]))):
         yield from ((place, row, points) for place, row in rows)
 
 
 def _choose_comparison(columns: set[str]) -> Callable[[Row], Iterable[Value]] | None:
-    """Return the comparison for rows of a table with these columns, or None."""
+    """Return the comparison function for rows of a table with these columns, or None."""
     if {"gpus", "topology"} <= columns:
         if {"case", "ns3", "unit"} <= columns:
             return _compare_flows
@@ -169,7 +169,7 @@ def count_parts(network: Network) -> Mapping[str, int]:
 
 
 def _compare_clusters(row: Row) -> Iterator[Value]:
-    """Count the switches of a cluster of nodes of 8 NPUs, each NPU on a rail.
+    """Yield the number of switches of a cluster of nodes of 8 NPUs, each NPU on a rail.
 
     The rails are the smallest fat trees.  Two nodes are cabled directly, without switches.
     """
@@ -192,7 +192,10 @@ def _compare_clusters(row: Row) -> Iterator[Value]:
 
 
 def _compare_flows(row: Row) -> Iterator[Value]:
-    """Simulate an all-to-all as flows, with ECMP and spraying; skip other workloads."""
+    """Yield the time of an all-to-all simulated as flows, with ECMP and spraying.
+
+    Other workloads are skipped.
+    """
     case = _ALL_TO_ALL.fullmatch(row["case"])
     if case is None or row["unit"] != "ms":
         return

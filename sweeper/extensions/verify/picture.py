@@ -34,7 +34,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 class Panel(Part):
-    """A panel of a picture.
+    """A panel of a picture, which plots the rows of an SQL query.
 
     ``bars`` are grouped in the row ``x``; ``stack`` joins the parts of a bar; ``dots`` are the ends
     of bars, joined to their marks; ``columns`` are vertical; ``lines`` join the points of a series.
@@ -66,14 +66,14 @@ class Picture(Part):
 
 
 class _PanelRows(NamedTuple):
-    """The rows of a panel's query."""
+    """The rows that a panel's query returns."""
 
     panel: Panel
     rows: Rows
 
     @property
     def series(self) -> dict[str, Rows]:
-        """Rows by series."""
+        """Rows of each series, by its name."""
         names = dict.fromkeys(str(row["series"]) for row in self.rows)
         return {name: [row for row in self.rows if str(row["series"]) == name] for name in names}
 
@@ -100,7 +100,7 @@ class _PanelRows(NamedTuple):
         return found
 
     def marks(self, series: str) -> "NDArray[np.float64]":
-        """Return the published values of a series by place, with NaN for missing ones."""
+        """Return the published values of a series at each x, NaN for missing ones."""
         of = {row["x"]: _parse_number(row.get("published")) for row in self.series[series]}
         return np.array([of.get(place, np.nan) for place in self.places])
 

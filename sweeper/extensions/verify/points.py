@@ -1,4 +1,4 @@
-"""Published values next to simulated ones: points, their table, and the runner of verifications."""
+"""Compare published values with simulated ones: points, their table, and how to run commands."""
 
 import json
 import math
@@ -50,7 +50,7 @@ _COLUMNS = ("point", "published", "ours", "difference", "tolerance", "verdict")
 
 
 class Tolerance(NamedTuple):
-    """Limits of a simulated value: of its relative or absolute difference, or of itself."""
+    """Limits of a simulated value: of its relative or absolute difference, or of the value."""
 
     kind: Literal["relative", "absolute", "between"]
     low: float
@@ -76,13 +76,13 @@ class Tolerance(NamedTuple):
         return found
 
     def difference(self, published: float, ours: float) -> float:
-        """Return the difference of ours from the published value, relative to it or absolute."""
+        """Return the difference of our value from the published one, relative to it or absolute."""
         if self.kind == "relative":
             return ours / published - 1 if published else math.inf
         return ours - published
 
     def holds(self, published: float, ours: float) -> bool:
-        """Return whether ours is within the tolerance, up to rounding."""
+        """Return whether our value is within the tolerance, up to rounding."""
         found = ours if self.kind == "between" else self.difference(published, ours)
         return self.low - 1e-12 <= found <= self.high + 1e-12
 
@@ -114,7 +114,7 @@ Basis = Literal["published", "derived", "recorded"]
 
 @dataclass(frozen=True)
 class Value:
-    """A published number next to the simulated one."""
+    """A published number and the simulated one."""
 
     name: str
     published: float
@@ -140,7 +140,7 @@ class Value:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The columns of the table."""
+        """Texts of the table's columns."""
         share = self.tolerance is not None and self.tolerance.kind == "relative"
         published, ours = (f"{x:,.5g} {self.unit}".strip() for x in (self.published, self.ours))
         return (
@@ -154,13 +154,16 @@ class Value:
 
     @property
     def is_judged(self) -> bool:
-        """True if it has a tolerance."""
+        """True if the value has a tolerance."""
         return self.tolerance is not None
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A published claim in words, next to the simulated result: a test of shape only."""
+    """A published claim in words and the simulated result.
+
+    Only whether the claim holds is tested.
+    """
 
     name: str
     published: str
@@ -177,7 +180,7 @@ class Shape:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The columns of the table."""
+        """Texts of the table's columns."""
         verdict = "holds" if self.holds else "FAILS"
         return (self.name, _label_basis(self.published, self.basis), self.ours, "", "", verdict)
 
@@ -197,12 +200,12 @@ def build_record(point: Point) -> dict[str, object]:
 
 
 def _label_basis(reference: str, basis: Basis) -> str:
-    """Mark a reference that is not published with its basis."""
+    """Return the name of a reference, marked with its ``basis`` if that is not a publication."""
     return reference if basis == "published" else f"{reference} ({basis})"
 
 
 class Findings(NamedTuple):
-    """The result of a verification."""
+    """The result of a verification: points, and an optional picture."""
 
     points: Sequence[Point]
     draw: Callable[[str], bytes] | None = None  # draws its picture as a kind of file, such as png
@@ -303,7 +306,7 @@ MORE = ("holds", "basis")  # optional columns: of claims, and of unpublished ref
 
 
 class Line(NamedTuple):
-    """A line of a table of points."""
+    """A line of a file of published points."""
 
     place: str  # file and line
     name: str
@@ -318,7 +321,7 @@ class Line(NamedTuple):
 
 
 def read_lines(file: Path) -> list[Line]:
-    """Read a table of points; empty lines and lines that begin with ``#`` are skipped.
+    """Read a file of published points; empty lines and lines that begin with ``#`` are skipped.
 
     Raises :class:`DimsweepError` naming an invalid line.
     """
@@ -385,7 +388,7 @@ _Found = TypeVar("_Found")
 def map_in_processes(
     find: Callable[[_Given], _Found], given: Sequence[_Given], *, chunksize: int = 1
 ) -> Iterator[_Found]:
-    """Yield the results of ``find``, a module's function, in order, computed by processes.
+    """Yield the results of ``find``, a module-level function, in order, computed in processes.
 
     A process takes ``chunksize`` arguments at a time; up to ``chunksize`` arguments are computed in
     this process.  Processes are spawned: a fork of a process with threads (Arrow, Numba, Ray) may
@@ -403,5 +406,5 @@ def map_in_processes(
 
 
 def _ignore_interrupts() -> None:
-    """Ignore Ctrl-C, which stops the parent process, and that stops its children."""
+    """Ignore Ctrl-C in a child process; the parent process handles it and stops its children."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""Published studies: run a study and evaluate its points' expressions on its rows with DuckDB."""
+"""Run published studies, and evaluate their points' SQL expressions on the rows with DuckDB."""
 
 import json
 import math
@@ -53,12 +53,12 @@ _NAMED = re.compile(r"\b(?:from|join)\s+\"?([a-z_]\w*)", re.IGNORECASE)
 
 
 def find_table_names(text: str) -> list[str]:
-    """Return each word after FROM or JOIN in SQL: the names of possible tables."""
+    """Return each word after FROM or JOIN in an SQL text: the names of possible tables."""
     return list(dict.fromkeys(_NAMED.findall(text)))
 
 
 class Answers:
-    """Tables and views on which expressions are evaluated."""
+    """A database with tables and views on which SQL expressions are evaluated."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
@@ -81,11 +81,11 @@ class Answers:
             yield cls(connection)
 
     def check(self, query: str, where: str) -> None:
-        """Raise :class:`DimsweepError` for a query that does not fit the tables' columns."""
+        """Raise :class:`DimsweepError` for a query that does not fit the columns of the tables."""
         self._prepare(query, where)
 
     def evaluate(self, expression: str, where: str) -> Any:
-        """Return the value of an expression, which must be the same for all rows."""
+        """Return the value of an SQL expression, which must be equal in all rows."""
         found = [each["value"] for each in self.rows(build_query(expression), where)]
         if len(found) > 1:
             problem = f"{expression!r} has {len(found)} values; it must have one"
@@ -106,7 +106,7 @@ class Answers:
             raise _convert_error(error, where) from error
 
     def _prepare(self, query: str, where: str) -> duckdb.DuckDBPyRelation:
-        """Return a query that is not executed yet."""
+        """Return the query, parsed but not executed yet."""
         try:
             if len(duckdb.extract_statements(query)) != 1:
                 raise DimsweepError("not a single query", where=where, code="bad-syntax")
@@ -116,12 +116,12 @@ class Answers:
 
 
 def build_query(expression: str) -> str:
-    """Return the query for the value of an expression."""
+    """Return the SQL query for the value of an expression."""
     return f"SELECT DISTINCT ({expression}\n) AS value FROM {ROWS}"
 
 
 def _convert_error(error: Exception, where: str) -> DimsweepError:
-    """Return DuckDB's error, shortened to one line and its suggestion."""
+    """Return an error with DuckDB's message, shortened to one line and its suggestion."""
     lines = [line for line in str(error).splitlines() if line and not line.startswith("LINE")]
     hint = next((line for line in lines[1:] if line.startswith(("Candidate", "Did you"))), "")
     return DimsweepError(lines[0], where=where, hint=hint, code="bad-syntax")
@@ -164,7 +164,7 @@ def find_points(files: StudyFiles, *overrides: str, folders: list[Place] | None 
 
 @dataclass(frozen=True)
 class StudyQueries:
-    """The queries of a published study: of its points and of its picture."""
+    """The SQL queries of a published study: of its points and of its picture."""
 
     study: StudyFiles
     lines: Sequence[Line]
@@ -172,7 +172,7 @@ class StudyQueries:
 
     @property
     def queries(self) -> list[tuple[str, str]]:
-        """All queries, each with its place in the files."""
+        """All queries, each with its file and line."""
         found = [(build_query(line.ours), f"{line.place}: ours") for line in self.lines]
         claims = [line for line in self.lines if line.holds]
         found += [(build_query(line.holds), f"{line.place}: holds") for line in claims]
@@ -180,7 +180,7 @@ class StudyQueries:
         return found + [(panel.query, str(self.study.picture)) for panel in panels]
 
     def find_files(self, kind: Literal["table", "study"]) -> Iterator[tuple[str, Path]]:
-        """Yield the name and file of each table of measurements, or study, that queries use."""
+        """Yield name and file of each table of measurements, or of each study, that queries use."""
         of = self.study
         views = "" if of.views is None else of.views.read_text(encoding="utf-8", errors="replace")
         text = "\n".join([*(query for query, _ in self.queries), views])
@@ -192,7 +192,10 @@ class StudyQueries:
                 yield name, file
 
     def read_tables(self) -> dict[str, pa.Table]:
-        """Return the tables of measurements that queries use, and published numbers as points."""
+        """Return the tables that queries use, by name.
+
+        Published numbers are the table ``points``.
+        """
         values = [line for line in self.lines if isinstance(line.published, float)]
         columns = {name: [getattr(line, name) for line in values] for name in ("name", "published")}
         points = pa.table(columns, pa.schema([("name", pa.string()), ("published", pa.float64())]))

@@ -1,4 +1,4 @@
-"""The verifications that plug-ins add."""
+"""The registry of verifications that plug-ins add."""
 
 from dimsweep.engine.registry import Registry
 from dimsweep.sweeper.extensions.verify import Verification

@@ -1,4 +1,4 @@
-"""Wafers: networks of one wafer as a key of the configuration, and FRED's fabric as published."""
+"""Wafers: the network of a wafer as a configuration key, and FRED's published fabric."""
 
 from dimsweep.sweeper.extensions.verify import Verification
 

@@ -63,7 +63,7 @@ def find() -> Findings:
 
 @lru_cache(maxsize=8)
 def wafer_of(network: str) -> Interconnect:
-    """Return the wafer of a configuration without latency: the paper's bandwidth terms only."""
+    """Return a configuration's wafer without latencies: the paper models bandwidth only."""
     wafer: Any = compose([f"network={network}"]).config.network.wafer
     if wafer is None:
         raise DimsweepError("the network has no wafer", where=f"network={network}", code="missing")
@@ -81,7 +81,7 @@ def _cluster(network: str, sizes: Sequence[int]) -> Cluster:
 
 
 def message_rate(network: str) -> float:
-    """GB/s of a message between pipeline stages, from rank 0 to rank 2; all others are idle."""
+    """Return the GB/s of a message between pipeline stages (rank 0 to 2), all others idle."""
     send, receive, idle = GraphBuilder(), GraphBuilder(), GraphBuilder()
     send.add("send", Send(_BYTES, (0, 1, 0)))
     receive.add("receive", Receive((0, 1, 0)))
@@ -92,7 +92,7 @@ def message_rate(network: str) -> float:
 
 
 def broadcast_share(network: str) -> float:
-    """Return the share of line rate at which the I/O controllers broadcast to all NPUs."""
+    """Return the share of line rate at which the I/O controllers can broadcast to all NPUs."""
     wafer, graph = wafer_of(network), GraphBuilder()
     graph.add("load", Access(_BYTES, group="data", shared=True))
     workload = Workload((graph.build(),), place({"data": wafer.n_npus}, (wafer.n_npus,)))
@@ -104,7 +104,7 @@ def broadcast_share(network: str) -> float:
 
 
 def messages() -> Iterator[Point]:
-    """Yield the bandwidth of an NPU over all its links, and between pipeline stages."""
+    """Yield points on the bandwidth of an NPU over all its links, and between pipeline stages."""
     corner = min(
         sum(
             link.bandwidth
@@ -120,7 +120,7 @@ def messages() -> Iterator[Point]:
 
 
 def fabrics() -> Iterator[Point]:
-    """Yield the I/O hot spot of the mesh, and the bisections."""
+    """Yield points on the I/O hot spot of the mesh, and on bisection bandwidths."""
     mesh = wafer_of("wafer_mesh")
     load = compute_busiest_load(mesh.streams) * mesh.io / 1e9
     yield Value("mesh, I/O on its busiest link", 1152, load, _EXACT, _HOT_SPOT, "GB/s")
@@ -146,7 +146,7 @@ def fabrics() -> Iterator[Point]:
 
 
 def routes() -> Point:
-    """Return whether FRED_3(20) routes groups of any sizes at once."""
+    """Return a point on whether FRED_3(20) routes groups of any sizes at once."""
     switch = FredSwitch(20, 3)
     sizes = list(_partitions(20, 20))
     side_by_side = sum(_routes(switch, _consecutive(each)) for each in sizes)
@@ -168,7 +168,10 @@ def routes() -> Point:
 
 
 def remedies() -> Point:
-    """Return the remedies for Transformer-17B's groups if two middle switches cannot route them."""
+    """Return a point on groups of Transformer-17B that two middle switches cannot route.
+
+    It has the remedies.
+    """
     waits, rings, moved = _remedied(2)
     return Shape(
         "what two middle switches cannot route",
@@ -181,7 +184,7 @@ def remedies() -> Point:
 
 
 def _remedied(middles: int) -> tuple[int, int, int]:
-    """Return the numbers of waiting groups, groups on rings and moved ranks, by the remedy."""
+    """Return the numbers of waiting groups, of groups on rings and of moved ranks, by remedy."""
     sizes = (3, 2, 3)  # tensor, pipeline, data
     ranks = np.arange(math.prod(sizes)).reshape(sizes[::-1])
     sets = [
@@ -196,7 +199,7 @@ def _remedied(middles: int) -> tuple[int, int, int]:
 
 
 def _partitions(n: int, most: int) -> Iterator[list[int]]:
-    """All ways to write ``n`` as a sum of whole numbers up to ``most``, the largest first."""
+    """Yield all ways to write ``n`` as a sum of whole numbers up to ``most``, largest first."""
     if not n:
         yield []
     for first in range(min(n, most), 0, -1):

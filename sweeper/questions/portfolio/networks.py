@@ -148,8 +148,8 @@ class PlansOnNetworks:
     def next_cell(self, network: int) -> int | None:
         """Return the cell with the lowest bound on a network.
 
-        It is None if none can beat the best simulated one. Plans without bounds are bounded first, until
-        none of them can have a lower bound.
+        It is None if no cell can beat the best simulated one. Plans without bounds are bounded
+        first, until none of them can have a lower bound.
         """
         frontier = self.search.frontier
         while frontier.waiting_bounds[network] < min(self._least[network], self.found[network]):

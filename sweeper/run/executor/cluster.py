@@ -1,4 +1,4 @@
-"""A Ray cluster, started on this machine or joined, and a watch over its nodes."""
+"""Start or join a Ray cluster, and watch its nodes."""
 
 import logging
 import os
@@ -36,14 +36,14 @@ _PRIVATE = {
 
 
 class LostClusterError(DimsweepError):
-    """An error of a lost cluster: no more trials can be simulated."""
+    """Error of a Ray cluster that was lost, so that no more trials can be simulated."""
 
     code = "inaccessible"
 
 
 @dataclass(frozen=True)
 class Node:
-    """A machine of a cluster, as Ray knows it."""
+    """A machine of a Ray cluster."""
 
     id: str
     address: str
@@ -52,7 +52,10 @@ class Node:
 
 
 class Cluster:
-    """A connection to Ray; ``is_ours`` if it was started for this sweep and ends with it."""
+    """A connection to a Ray cluster.
+
+    ``is_ours`` if it was started for this sweep and ends with it.
+    """
 
     def __init__(self, ray: Any, *, is_ours: bool, stack: ExitStack) -> None:
         self.ray, self.is_ours, self._stack = ray, is_ours, stack
@@ -107,7 +110,7 @@ _MAX_ACTORS_PER_CPU = 4  # more gain nothing: one keeps a CPU busy
 
 
 def check_actors(config: ExecutorConfig) -> None:
-    """Raise :class:`DimsweepError` for less than one actor, or more local actors than useful.
+    """Raise :class:`DimsweepError` for less than one actor, or more than useful on this machine.
 
     Each actor keeps a CPU busy; its start takes seconds and hundreds of megabytes.
     """
@@ -161,7 +164,7 @@ def _options() -> dict[str, Any]:
 
 @contextmanager
 def _report_start_errors(ray: Any) -> Iterator[None]:
-    """Report a failed start of Ray in this context as one error.
+    """Return a context that reports a failed start of Ray as one error.
 
     If a daemon dies, Ray may raise, wait forever in native code, or end this process silently.
     """
@@ -195,7 +198,7 @@ def _start_error(why: str) -> DimsweepError:
 
 @contextmanager
 def _print_if_killed(text: str) -> Iterator[None]:
-    """Let a shell print ``text`` if this process is killed in this context."""
+    """Return a context in which ``text`` is printed, by a shell, if this process is killed."""
     waits = ["sh", "-c", 'read word || echo "$1" >&2', "sh", text]
     try:
         said = sys.stderr.fileno()
@@ -284,7 +287,7 @@ class _Watch(threading.Thread):
 
     @property
     def head_silence(self) -> float:
-        """Seconds since the head answered."""
+        """Seconds since the head node last answered."""
         return time.monotonic() - self._answered
 
     def run(self) -> None:
@@ -346,7 +349,7 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _keep_sigterm() -> Iterator[None]:
-    """Keep this process's handler of SIGTERM, which Ray replaces."""
+    """Return a context that keeps this process's handler of SIGTERM, which Ray replaces."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield
@@ -357,7 +360,7 @@ def _keep_sigterm() -> Iterator[None]:
 
 @contextmanager
 def _silence_stderr() -> Iterator[None]:
-    """Discard what Ray's native code writes to file descriptor 2, past Python."""
+    """Return a context that discards the output of Ray's native code to file descriptor 2."""
     python, kept = sys.stderr, os.dup(2)
     with suppress(OSError, ValueError):  # a notebook's or a test's has no descriptor
         if sys.stderr.fileno() == 2:

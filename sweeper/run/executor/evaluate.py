@@ -1,4 +1,4 @@
-"""Evaluation of trials in a worker: lower each configuration once, then simulate batches."""
+"""Evaluate trials in a worker: lower each configuration once, then simulate in batches."""
 
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -56,7 +56,7 @@ _PROGRAMS_KEPT, _CONFIGS_KEPT = 64, 8
 
 @dataclass(frozen=True)
 class Job:
-    """Trials of one cell to simulate."""
+    """Trials of one cell that are sent to a worker."""
 
     cell: int
     trials: Trials
@@ -66,11 +66,11 @@ class Job:
     cell_config: Cell | None = None
 
     def slice(self, start: int, stop: int | None) -> Self:
-        """Return the job of the trials from ``start`` to ``stop``."""
+        """Return a job with the trials from ``start`` to ``stop``."""
         return replace(self, trials=self.trials[start:stop], keys=self.keys[start:stop])
 
     def select(self, rows: Integers) -> Self:
-        """Return the job of the trials at the given places."""
+        """Return a job with the trials at the positions ``rows``."""
         if len(rows) == len(self.keys):
             return self
         return replace(
@@ -84,7 +84,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The results of a job."""
+    """The rows that simulating a job gave, and the trials that the environment failed."""
 
     #: rows in any order
     rows: pa.Table
@@ -94,7 +94,7 @@ class Outcome:
     lost: frozenset[str] = frozenset()
 
     def without_lost(self) -> Self:
-        """Return the outcome without the trials to try again."""
+        """Return the outcome without the trials that are to be tried again."""
         kept = pc.not_equal(self.rows["state"], LOST)
         return replace(self, rows=self.rows.filter(kept), lost=frozenset())
 
@@ -119,10 +119,10 @@ def _smallest_inputs() -> tuple[Workload, Cluster]:
 
 
 class Evaluator:
-    """An evaluator of the trials of a study's cells.
+    """Simulates the trials of a study's cells in this process.
 
-    A trial that fails by its own inputs becomes a failed or infeasible row. A trial that the
-    environment fails (memory, a file) becomes a lost row.
+    A trial that fails by its own inputs becomes a failed or infeasible row. A trial that fails
+    because of the environment (memory, a file) becomes a lost row.
     """
 
     def __init__(self, cells: Sequence[Cell], schema: pa.Schema) -> None:
@@ -132,7 +132,7 @@ class Evaluator:
         self._config = lru_cache(maxsize=_CONFIGS_KEPT)(self._cell_config)
 
     def warm(self) -> None:
-        """Load and compile all code that a trial needs."""
+        """Load and compile all code that simulating a trial needs."""
         first = min(self._cells)
         fidelity = self._fidelity(first, Setting())
         if fidelity is Fidelity.PHASE:
@@ -141,7 +141,7 @@ class Evaluator:
             simulate(*_smallest_inputs(), fidelity=fidelity)
 
     def evaluate(self, job: Job) -> Outcome:
-        """Simulate all trials of ``job``, in one compiled call per program."""
+        """Simulate all trials of ``job``, with one compiled call per program."""
         batches, seconds = list[pa.RecordBatch](), 0.0
         if job.cell_config is not None and job.cell not in self._cells:
             # Cells of a large grid arrive one after another: programs of earlier cells only take
@@ -159,7 +159,7 @@ class Evaluator:
         return Outcome(pa.Table.from_batches(batches), seconds, frozenset(_lost_keys(batches)))
 
     def _iterate_calls(self, job: Job) -> Iterator[tuple[Setting, list[int]]]:
-        """Yield settings with their trials: many for the phase kernel, else one trial each."""
+        """Yield settings with the trials of one call: many for the phase kernel, else one each."""
         together: dict[Setting, list[int]] = {}
         for i, number in enumerate(job.trials.setting.tolist()):
             together.setdefault(job.trials.settings[number], []).append(i)
@@ -233,9 +233,9 @@ class Evaluator:
         )
 
     def _rebind(self, cell: int, setting: Setting) -> tuple["_Prepared", Program]:
-        """Return the runner and the program of a setting.
+        """Return the prepared runners and the program for a setting of a cell.
 
-        Settings that differ in bandwidths, latencies or prices only share a lowered program.
+        Settings that differ only in bandwidths, latencies or prices share a lowered program.
         """
         config = self._config(cell, setting)
         point = [name for name in setting if name.startswith(_rebindable_prefixes(config))]
@@ -264,7 +264,7 @@ class Evaluator:
 
 
 class _Prepared(NamedTuple):
-    """The runner of a setting's program, the runners of its jobs in isolation, and its outages."""
+    """The runner of a setting's program, the runners of single jobs, and the outages."""
 
     runner: Runner | MessageRunner
     alone: AloneRunners
@@ -272,7 +272,10 @@ class _Prepared(NamedTuple):
 
 
 def _lost_keys(batches: Sequence[pa.RecordBatch]) -> Iterator[str]:
-    """Yield the keys of lost trials; a failed trial is a batch of one row."""
+    """Yield the keys of trials in ``batches`` that the environment failed.
+
+    A failed trial is a batch of one row.
+    """
     for batch in batches:
         if len(batch) == 1 and batch["state"][0].as_py() == LOST:
             yield batch["key"][0].as_py()
@@ -302,7 +305,7 @@ def _failure_state(error: BaseException) -> str:
 
 
 def _rebindable_prefixes(config: Config) -> tuple[str, ...]:
-    """Return the prefixes of keys that a lowered program can change.
+    """Return the prefixes of keys whose values can change in a lowered program.
 
     Bandwidths are not among them if collectives were measured at certain bandwidths.
     """
@@ -328,7 +331,7 @@ def _bandwidths(program: Program, trials: Trials) -> np.ndarray:
 
 
 def _job_columns(jobs: Mapping[str, JobTime]) -> dict[str, Sequence[Any]]:
-    """Return the columns of jobs' times and slowdowns; none for one workload."""
+    """Return the columns with the times and slowdowns of jobs; {} for a single workload."""
     if not jobs:
         return {}
     found = {
@@ -339,13 +342,13 @@ def _job_columns(jobs: Mapping[str, JobTime]) -> dict[str, Sequence[Any]]:
 
 
 def _outage_columns(outages: Sequence[Outage]) -> dict[str, Sequence[Any]]:
-    """Return the column of slowdowns while a part of the network is down."""
+    """Return the column with the slowdown while a part of the network is down."""
     found = [(outage.what, outage.slowdown) for outage in outages]
     return {OUTAGE_SLOWDOWN.name: [found]} if found else {}
 
 
 def _packet_columns(run: MessageRun) -> dict[str, Sequence[Any]]:
-    """Return the columns of packets, if the run has packets."""
+    """Return the columns with counts of packets; {} if the run simulates no packets."""
     packets = None if run.traffic is None else run.traffic.packets
     if packets is None:
         return {}

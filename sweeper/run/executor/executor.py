@@ -16,11 +16,14 @@ from dimsweep.sweeper.run.executor.setup import Notify, Setup
 
 
 class Executor(Protocol):
-    """A place where jobs are simulated; results arrive in any order and any number of pieces."""
+    """The interface of executors, which simulate jobs of trials.
+
+    Results arrive in any order and in any number of pieces.
+    """
 
     @property
     def n_workers(self) -> int:
-        """Number of simulations at the same time."""
+        """Number of simulations that run at once."""
 
     @property
     def n_nodes(self) -> int:
@@ -30,9 +33,9 @@ class Executor(Protocol):
         """Queue the trials of ``job``."""
 
     def collect(self) -> Outcome | None:
-        """Return finished rows, or None if no job finished for a moment.
+        """Return finished rows, or None if no job finished within a short time.
 
-        Callers call it only while submitted trials are outstanding.
+        It may be called only while submitted trials are outstanding.
         """
 
     def close(self) -> None:
@@ -40,7 +43,7 @@ class Executor(Protocol):
 
 
 class LazyExecutor:
-    """An executor that starts with the first trial to simulate; a finished study starts none."""
+    """Starts an executor with the first trial to simulate, so that a finished study starts none."""
 
     def __init__(self, start: Callable[[], Executor]) -> None:
         self._start = start
@@ -81,9 +84,10 @@ EXECUTORS: dict[str, Callable[[Setup], Executor]] = {
 def make_executor(
     config: Config, cells: Sequence[Cell], schema: pa.Schema, notify: Notify = lambda text: None
 ) -> Executor:
-    """Return the executor of ``config.executor`` for ``cells`` whose rows have ``schema``.
+    """Return the executor that ``config.executor`` chooses.
 
-    Ray starts with the first trial to simulate.
+    It simulates trials of ``cells``, and its rows have ``schema``. Ray starts with the first trial
+    to simulate.
     """
     mode = config.executor.mode
     if mode not in EXECUTORS:

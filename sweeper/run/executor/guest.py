@@ -1,4 +1,4 @@
-"""The first code that runs on a node: it installs the study's code and checks versions.
+"""The first code that runs on a node of a Ray cluster: it installs dimsweep and checks versions.
 
 Ray sends the functions and the class of this file by value, so that a node needs no dimsweep, or
 may have another version. Therefore this module imports nothing of dimsweep at the top.
@@ -23,9 +23,9 @@ PACKAGES = ("numpy", "numba", "scipy", "networkx", "simpy", "pyarrow", "pydantic
 
 
 def sources(root: Path) -> dict[str, bytes]:
-    """Return the files of dimsweep by name; ``root`` is the folder of its package.
+    """Return the source files of dimsweep by name; ``root`` is the folder of its package.
 
-    In a checkout the rooms are next to that folder; on a node that received them, inside it.
+    In a checkout the packages are next to that folder; on a node that received them, inside it.
     """
     found = {f"{PACKAGE}/{file.name}": file for file in root.glob("*.py")}
     for room in ROOMS:
@@ -68,7 +68,7 @@ def versions() -> dict[str, str]:
 
 
 def unpack(archive: bytes, name: str) -> Path:
-    """Return this node's folder with an archive's files; the first caller creates it."""
+    """Unpack an archive on this node, and return the folder; the first caller creates it."""
     home = Path(tempfile.gettempdir()) / f"dimsweep-{os.getuid()}"
     home.mkdir(mode=0o700, exist_ok=True)
     if home.stat().st_uid != os.getuid():  # code is run from there
@@ -87,7 +87,7 @@ def unpack(archive: bytes, name: str) -> Path:
 
 
 def _is_installed(code: str) -> bool:
-    """Return whether this node's dimsweep has the digest ``code``."""
+    """Return whether this node's dimsweep has the source digest ``code``."""
     try:
         found = importlib.util.find_spec(PACKAGE)
     except (ImportError, ValueError):
@@ -125,7 +125,7 @@ class Guest:
         self._worker = make(*arguments)
 
     def node_id(self) -> str:
-        """Return the ID of the node; the call returns once the worker exists."""
+        """Return the ID of the node; the call returns once the worker has been created."""
         import ray
 
         return str(ray.get_runtime_context().get_node_id())

@@ -8,10 +8,10 @@ from dimsweep.sweeper.run.executor.setup import Setup
 
 
 class InlineExecutor:
-    """An executor in this process, which simulates a slice of trials at a time.
+    """An executor that simulates in this process, a slice of trials at a time.
 
-    It tries trials that the environment failed a second time. A process cannot stop its own
-    compiled code, so ``timeout`` and ``memory`` are refused.
+    A trial that the environment failed is tried a second time. A process cannot stop its own
+    compiled code, so ``timeout`` and ``memory`` are rejected.
     """
 
     n_workers = n_nodes = 1

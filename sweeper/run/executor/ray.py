@@ -1,4 +1,4 @@
-"""An executor of Ray actors, each with its own engine."""
+"""An executor that simulates in Ray actors."""
 
 import time
 from collections import deque
@@ -35,7 +35,7 @@ _GIVE_UP_AFTER = 900.0  # seconds without any worker: an autoscaler may need min
 
 @dataclass(eq=False)
 class _Seat:
-    """A requested or running worker: its actor, its queue and its node."""
+    """A worker that is requested or running: its actor, its queue of pieces and its node."""
 
     actor: Any
     load: int = _DEPTH  # full until it has started
@@ -54,7 +54,10 @@ class _Piece:
 
     @property
     def weight(self) -> int:
-        """Share of a worker's _DEPTH; a retried trial fills it, so that its crash hits no other."""
+        """Share of a worker's queue, _DEPTH.
+
+        A retried trial fills it, so its crash affects no other.
+        """
         return _DEPTH if self.tries else 1
 
 
@@ -66,7 +69,7 @@ class _Call:
 
 
 class RayExecutor:
-    """An executor of Ray actors, each busy with pieces of a few tenths of a second.
+    """An executor of Ray actors; each receives trials in pieces of a few tenths of a second.
 
     It requests ``executor.actors`` actors, or one per CPU of the cluster. An actor works as soon as
     it has started. Nodes may join and leave; other nodes take over the work of a lost node.
@@ -141,7 +144,7 @@ class RayExecutor:
     # --- workers --------------------------------------------------------------------------------
 
     def _match_nodes(self) -> None:
-        """Start and dismiss workers to match the nodes of the cluster."""
+        """Start and stop workers to match the nodes of the cluster."""
         lost = self._cluster.find_lost_nodes()
         for node in lost or ():
             self._release_node(node)
@@ -160,7 +163,7 @@ class RayExecutor:
             self._report_waiting(self._reported_at - self._waiting_since)
 
     def _report_waiting(self, seconds: float) -> None:
-        """Report that no worker has started; give up after :data:`_GIVE_UP_AFTER` seconds."""
+        """Report that no worker has started for ``seconds``; raise after :data:`_GIVE_UP_AFTER`."""
         free = self._ray.available_resources().get("CPU", 0)
         what = f"the Ray cluster has {self._cluster.cpus} CPUs, of which {free:g} are free"
         if seconds > _GIVE_UP_AFTER:
@@ -211,7 +214,7 @@ class RayExecutor:
     # --- pieces ---------------------------------------------------------------------------------
 
     def _finish_call(self, reference: Any) -> None:
-        """Take a call's outcome, or notice that its worker has died."""
+        """Take the outcome of a finished call, or notice that its worker has died."""
         call = self._calls[reference]
         try:
             outcome, seconds = self._ray.get(reference)
@@ -230,7 +233,10 @@ class RayExecutor:
         self._done.append(outcome)
 
     def _replace_dead(self, last: _Call, error: Exception) -> None:
-        """Replace a dead worker; retry its first piece, and queue its waiting one again."""
+        """Replace a dead worker.
+
+        Retry the piece that it worked on, and queue its waiting piece again.
+        """
         calls = {ref: call for ref, call in self._calls.items() if call.seat is last.seat}
         for reference in calls:
             del self._calls[reference]
@@ -258,7 +264,7 @@ class RayExecutor:
         self._queue.extendleft(reversed(alone))
 
     def _dispatch(self) -> None:
-        """Give pieces to workers, sharing a short queue evenly."""
+        """Give pieces to workers; a short queue is shared evenly."""
         while self._queue:
             piece = self._queue[0]
             there = [seat for seat in self._seats if seat.node]

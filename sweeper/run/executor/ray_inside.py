@@ -1,4 +1,4 @@
-"""Uses of Ray's private names, all of them in this module."""
+"""Functions that use private names of Ray; no other module uses any."""
 
 from contextlib import suppress
 from typing import Any

@@ -1,4 +1,4 @@
-"""A worker of the Ray executor: an evaluator with limits, and the files of its study."""
+"""A worker of the Ray executor: it simulates trials within limits of time and memory."""
 
 import resource
 import signal
@@ -29,7 +29,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Luggage:
-    """The files that a study names, packed for workers on other machines."""
+    """The files that a study's configurations name, packed for workers on other machines."""
 
     #: a ZIP archive with a folder for each file name
     archive: bytes
@@ -51,14 +51,14 @@ class Luggage:
         return cls(pack(files), f"files-{digest(files)}", folders)
 
     def unpack(self) -> None:
-        """Make the configurations' files available on this machine."""
+        """Write the files on this machine, so that configurations find them."""
         if self.folders:
             folder: Path = unpack(self.archive, self.name)
             register_copies({name: folder / place for name, place in self.folders.items()})
 
 
 class Worker:
-    """An evaluator with a stopwatch and limits."""
+    """Simulates trials within limits of time and memory, and measures the time."""
 
     def __init__(
         self, cells: Sequence[Cell], schema: pa.Schema, limits: Limits, luggage: Luggage | None
@@ -69,7 +69,7 @@ class Worker:
         self._evaluator.warm()
 
     def evaluate(self, job: Job) -> tuple[Outcome, float]:
-        """Return the outcome of a job, and its seconds."""
+        """Return the outcome of a job, and the seconds that it took."""
         start = time.perf_counter()
         # Nobody handles this alarm, so it ends the process, in the middle of compiled code too.
         signal.setitimer(signal.ITIMER_REAL, self._limits.seconds)
@@ -83,7 +83,7 @@ class Worker:
 
 @contextmanager
 def _memory_limit(more: int) -> Iterator[None]:
-    """Limit this process to ``more`` bytes beyond its current use."""
+    """Return a context that limits this process to ``more`` bytes beyond its current use."""
     if not more:
         yield
         return

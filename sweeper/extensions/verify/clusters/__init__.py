@@ -158,7 +158,10 @@ def command(
 def _cover_intervals(
     times: Sequence[Compared], evidence: Path | None, console: Console
 ) -> Coverage:
-    """Print the coverage of intervals; with ``evidence``, fit the bands anew and write them."""
+    """Print how many errors lie in their intervals; return the coverage.
+
+    With ``evidence`` (a file), fit the model of errors anew and write it.
+    """
     times = [row for row in times if not row.uses_peaks]
     runs, bands = collect_runs(times), load_known_errors().bands
     if evidence is not None:
@@ -174,7 +177,7 @@ def _cover_intervals(
 def compare(
     tables: Mapping[Path, Iterable[tuple[int, Measurement | LeftOut]]],
 ) -> dict[Path, list[Compared | str]]:
-    """Return every row of the tables with its prediction, or the reason why it is left out.
+    """Return, for every row of the tables, its prediction or the reason why it is left out.
 
     A row with a time and a memory is returned once for each.
     """
@@ -201,7 +204,7 @@ def compare(
 
 
 def _read_measurements(file: Path) -> Iterator[tuple[int, Measurement | LeftOut]]:
-    """Yield the rows of a table, with FLOP/s converted to seconds."""
+    """Yield line number and measurement of a table's rows; FLOP/s are converted to seconds."""
     for line, row in read_table(file):
         try:
             yield line, add_seconds(row) if isinstance(row, Measurement) else row
@@ -210,7 +213,7 @@ def _read_measurements(file: Path) -> Iterator[tuple[int, Measurement | LeftOut]
 
 
 def _predict(measured: Measurement) -> Prediction | str:
-    """Return the prediction, or the reason why the row is left out."""
+    """Return the simulated values of a measured run, or the reason why it is left out."""
     try:
         return predict(measured)
     except LeftOut as why:

@@ -1,4 +1,4 @@
-"""Predicted and measured times, with calibrated clusters, and the coverage of bands."""
+"""Compare simulated and measured times, also after calibration, and check the error intervals."""
 
 import math
 from collections import defaultdict
@@ -48,7 +48,7 @@ from dimsweep.sweeper.terminal import format_count, make_table, print_line
 
 @dataclass(frozen=True)
 class Compared:
-    """A measured row and its prediction."""
+    """A measured row of a table and its simulated values."""
 
     line: int
     measured: Measurement
@@ -60,7 +60,7 @@ class Compared:
 
     @property
     def is_time(self) -> bool:
-        """True if the row has seconds; else it has bytes of memory."""
+        """True if the row is a time in seconds; False if it is a memory in bytes."""
         return self.measured.seconds is not None
 
     @property
@@ -84,7 +84,7 @@ class Compared:
 
     @property
     def scale(self) -> str:
-        """Range of the number of GPUs."""
+        """Range of numbers of GPUs that the row is in, as text."""
         for limit in (8, 64, 512):
             if self.measured.gpus <= limit:
                 return f"up to {limit} GPUs"
@@ -117,7 +117,10 @@ class Errors:
 
 
 def _compute_rank(rows: Sequence[Compared]) -> float:
-    """Return Spearman's coefficient of measured and predicted values, without repeated rows."""
+    """Return Spearman's rank correlation of measured and predicted values.
+
+    Repeated rows are skipped.
+    """
     distinct = sorted({row.values for row in rows})
     theirs, ours = [a for a, _ in distinct], [b for _, b in distinct]
     if len(set(theirs)) < 3 or len(set(ours)) < 2:
@@ -141,11 +144,11 @@ def find_origin(row: Compared) -> str:
 
 
 def correct_fitted_rows(rows: Sequence[Compared]) -> list[Compared]:
-    """Estimate the predictions of fitted sources as if constants had been fitted without them.
+    """Return rows with predictions as if constants had been fitted without the row's source.
 
     Rows of unfitted sources are returned unchanged.  Rows of a fitted source are corrected by the
-    factor for their GPU and kind that makes the other fitted sources right in the mean; constants
-    are not fitted again.  Rows without another fitted source are left out.
+    factor for their GPU and kind that makes the mean error of the other fitted sources zero;
+    constants are not fitted again.  Rows without another fitted source are left out.
     """
     found = []
     for row in rows:
@@ -167,7 +170,7 @@ _NAMES = ("compute", "memory", "launch", "overlap", "network_0", "network_1")
 
 @dataclass(frozen=True)
 class Predicted:
-    """A row that was left out of the calibration."""
+    """A row that was not used in the calibration, and its predictions before and after it."""
 
     row: Compared
     before: float  # relative error of the preset
@@ -246,7 +249,7 @@ def _compute_posterior(rows: Sequence[Compared], slopes: Floats) -> Posterior:
 def _simulate_shifted(
     asked: tuple[Measurement, str | tuple[str, ...], float | tuple[float, ...]],
 ) -> float:
-    """Return the logarithm of a row's seconds with changed parameters, or NaN if it fails."""
+    """Return the logarithm of a row's seconds with other parameters; NaN if it fails."""
     measured, names, values = asked
     wanted = dict(zip(*(np.atleast_1d(each).tolist() for each in (names, values)), strict=True))
 
@@ -271,7 +274,7 @@ def _predict_row(row: Compared, log: float, posterior: Posterior, slopes: Floats
 
 
 def print_calibrated(found: dict[str, list[Predicted]], console: Console) -> None:
-    """Print the errors of the other rows before and after the calibration."""
+    """Print the errors of rows not used in the calibration, before and after it."""
     print_line("", console)
     console.print(make_table(HEADS, format_calibrated(found)))
 
@@ -329,7 +332,7 @@ def _build_run(row: Compared, error: float | None) -> Run:
 
 @dataclass(frozen=True)
 class CoveredRun:
-    """A run and its intervals from other sources."""
+    """A run, and the error intervals that other sources give for it."""
 
     run: Run
     inside: tuple[bool, ...]  # whether its error is in each interval of SHARES
@@ -338,7 +341,7 @@ class CoveredRun:
 
 @dataclass(frozen=True)
 class Coverage:
-    """The share of errors in the intervals from other sources.
+    """The share of errors that lie in the intervals computed from other sources.
 
     It covers times, and differences between two times of a source.
     """
@@ -374,7 +377,10 @@ class Coverage:
         return found
 
     def cells(self) -> Iterator[tuple[str, ...]]:
-        """Yield a line for each document, scale, and GPU and kind (:func:`format_coverage`)."""
+        """Yield a line of the table for each document, scale, and GPU and kind of model.
+
+        See :func:`format_coverage`.
+        """
         for groups in self.group_rows().values():
             yield from (format_coverage(name, own) for name, own in groups.items())
 
@@ -403,7 +409,7 @@ class Coverage:
         ]
 
     def _describe_pairs(self) -> Iterator[str]:
-        """Yield the coverage of differences between two runs, from pairs of other sources."""
+        """Yield sentences on the coverage of differences between two runs."""
         left, couples = self._leave_source_out, self._leave_source_out.list_pairs()
         if not couples:
             return

@@ -37,7 +37,7 @@ _BLOCKS = re.compile(r"layers per stage \(embedding, blocks, head counted\) ([\d
 
 
 class LeftOut(Exception):  # noqa: N818  (it is the answer to a row, not a fault)
-    """The reason why a measured row is not compared with a simulation."""
+    """Exception with the reason why a measured row is not compared with a simulation."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,16 @@ class Measurement:
 
     @property
     def origin(self) -> str:
-        """Document that published it, without version; a folder if each run has a document."""
+        """Document that published the run, without version; a folder if each run has a document."""
         folder = _ONE_A_RUN.match(self.source)
         return folder[0] if folder else self.source.split("@")[0].split(" (")[0]
 
     @property
     def stage_layers(self) -> tuple[int, ...]:
-        """Layers of each stage, if noted; the note counts embedding and logits as blocks."""
+        """Number of layers of each stage, if noted.
+
+        The note counts embedding and logits as blocks.
+        """
         said = _BLOCKS.search(self.note)
         blocks = [int(n) for n in said[1].split("/")] if said else []
         if len(blocks) < 2:
@@ -90,7 +93,7 @@ class Measurement:
 
     @property
     def used(self) -> float | None:
-        """Used bytes of the device, if printed."""
+        """Bytes of the device's memory in use, if printed in the document."""
         said = _NOTED.search(self.note)
         of_device = self.memory if self.source.startswith(_OF_DEVICES) else None
         return int(said[1]) * _NOTED_UNIT if said else of_device
@@ -215,7 +218,7 @@ def _parse_integer(row: Mapping[str, str], name: str, otherwise: int | None = No
 
 
 def _choose_vocabulary(row: Mapping[str, str]) -> dict[str, str]:
-    """Return the row with its stack's vocabulary, from "51,200 (NeMo) / 50,304 (maxtext)"."""
+    """Return the row with its stack's vocabulary size, from "51,200 (NeMo) / 50,304 (maxtext)"."""
     parts = row.get("vocab", "").split(" / ")
     stacks = (re.search(r"\((\w+)\)", part) for part in parts)
     named = zip(parts, stacks, strict=True)
@@ -268,7 +271,7 @@ FITTED: tuple[str, ...] = (
 
 
 def is_fitted(origin: str) -> bool:
-    """Return whether constants were fitted to a document's rows."""
+    """Return whether constants of the simulator were fitted to a document's rows."""
     return any(origin.startswith(document) for document in FITTED)
 
 
@@ -277,7 +280,7 @@ _SLICES = re.compile(r"(\d+)x v5[ep]-\d+")
 
 
 def fill_from_script(row: Mapping[str, str]) -> dict[str, str]:
-    """Return the row with missing columns from its source's script.
+    """Return the row with missing columns filled in from its source's training script.
 
     A ``complete`` row, and a row without a script, is returned unchanged.  If the script cannot be
     simulated, the column ``complete`` gets the reason.

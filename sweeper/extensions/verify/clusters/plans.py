@@ -30,7 +30,7 @@ _KNOWN_ISSUE = "[^gpt-oss-note]"  # "Performance regression ... is a known issue
 
 
 def find_recipe(measured: Measurement) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return keys of workload.plan, and of npu, for a row of Megatron-Bridge's tables.
+    """Return keys of workload.plan and of npu that a row's Megatron-Bridge recipe sets.
 
     Raises :class:`LeftOut` for adapters and for runs with a known issue.
     """
@@ -73,7 +73,7 @@ def _matches(entry: Mapping[str, Any], measured: Measurement) -> bool:
 
 
 def find_release(measured: Measurement) -> str:
-    """Return the NeMo container in a row's source, such as 26.04, or an empty text."""
+    """Return the release of the NeMo container in a row's source, such as 26.04; "" if none."""
     found = re.search(r"\[(\d+\.\d+)", measured.source)
     return found[1] if found else ""
 
@@ -286,7 +286,7 @@ _ORDER = ("tensor", "expert", "context", "data", "pipeline")  # Megatron's, inne
 
 
 def count_micro_batches(measured: Measurement) -> int:
-    """Return the micro-batches of a replica; raise :class:`LeftOut` for a remainder."""
+    """Return the number of micro-batches of a replica; raise :class:`LeftOut` for a remainder."""
     n, rest = divmod(measured.batch, measured.data * _find_micro_batch(measured))
     if rest or not n:
         raise LeftOut(
@@ -297,7 +297,7 @@ def count_micro_batches(measured: Measurement) -> int:
 
 
 def configure(measured: Measurement, micro_batches: int) -> Config:
-    """Return the configuration of a row with the given micro-batches per replica.
+    """Return the configuration that simulates a row with the given micro-batches per replica.
 
     Raises :class:`LeftOut` for a row that cannot be simulated.
     """
@@ -337,14 +337,17 @@ def configure(measured: Measurement, micro_batches: int) -> Config:
 
 
 def _find_layout(measured: Measurement) -> Sequence[int]:
-    """Return Megatron-Bridge's layers per stage of DeepSeek-V3; the last stage has the fewest."""
+    """Return the layers per stage in Megatron-Bridge's DeepSeek-V3.
+
+    The last stage has the fewest.
+    """
     name = measured.model.lower()
     is_its = "Megatron-Bridge" in measured.source and re.search("deepseek.?v3", name)
     return _LAYOUTS.get(measured.pipeline * measured.interleave, ()) if is_its else ()
 
 
 def _fill_stages(measured: Measurement) -> list[int]:
-    """Return DeepSpeed's layers per stage, which fill the first stages; empty for other stacks.
+    """Return the layers per stage in DeepSpeed, which fills the first stages; [] for other stacks.
 
     See ``partition_balanced`` of runtime/utils.py.
     """
@@ -357,7 +360,7 @@ def _fill_stages(measured: Measurement) -> list[int]:
 
 
 def _balance_stages(measured: Measurement) -> list[int]:
-    """Return nanotron's layers per stage, balanced by products; empty for other stacks.
+    """Return the layers per stage in nanotron, which balances matrix products; [] for other stacks.
 
     A stage ends with the block by which the work exceeds its share; the logits count, too
     (``build_model`` of src/nanotron/models/base.py).
@@ -376,7 +379,7 @@ def _balance_stages(measured: Measurement) -> list[int]:
 
 
 def _find_micro_batch(measured: Measurement) -> int:
-    """Return the micro-batch; torchtitan's pipelines run one sequence at a time."""
+    """Return the micro-batch in sequences; torchtitan's pipelines run one sequence at a time."""
     runs_singly = "torchtitan" in measured.source and measured.pipeline > 1
     return 1 if runs_singly else measured.micro_batch
 
@@ -442,7 +445,7 @@ def _parse_modules(measured: Measurement) -> list[str]:
 
 
 def _parse_sharding(measured: Measurement) -> dict[str, Any]:
-    """Return the ZeRO stage, and the ranks that share the weights."""
+    """Return the keys of the ZeRO stage, and of the number of ranks that share the weights."""
     text = measured.sharding.lower()
     stage = re.search(r"zero.(\d)|^(\d)", text)
     if stage:
@@ -484,7 +487,7 @@ def _build_stack(measured: Measurement) -> dict[str, Any]:
 
 
 def _build_software(measured: Measurement) -> dict[str, Any]:
-    """Return the NPU's settings that depend on the stack: kernels and launches."""
+    """Return the NPU's keys that depend on the software stack: kernels and launches."""
     keys = dict(_find_entry(measured)[2])
     if "npu.host" in keys and "experts" in build_model(measured):
         keys |= _HOST_OF_EXPERTS
@@ -510,7 +513,7 @@ def _find_entry(measured: Measurement) -> tuple[str, dict[str, Any], dict[str, A
 
 @dataclass(frozen=True)
 class Prediction:
-    """The simulated iteration of a row."""
+    """The simulated iteration of a measured row."""
 
     seconds: float
     memory: float  # bytes of the fullest GPU

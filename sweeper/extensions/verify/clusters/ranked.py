@@ -39,7 +39,7 @@ _NODE = 8  # GPUs
 
 @dataclass(frozen=True)
 class Aim:
-    """A figure and the values that it should have."""
+    """A statistic of the comparison, and the range in which it should be."""
 
     name: str
     ours: float
@@ -49,7 +49,7 @@ class Aim:
 
     @property
     def is_met(self) -> bool:
-        """Whether the figure is within its limits."""
+        """True if the statistic is in its range."""
         return self.least <= self.ours <= self.most
 
     def format_cells(self) -> tuple[str, ...]:
@@ -62,21 +62,21 @@ class Aim:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The plans of one model, batch and number of GPUs that ran and that fit."""
+    """The plans of one model, batch and number of GPUs that ran, and that fit in simulation."""
 
     name: str
     rows: Sequence[Compared]
 
     @property
     def regret(self) -> float:
-        """Relative time that the preferred plan takes longer than the fastest one, measured."""
+        """Measured time of dimsweep's preferred plan, divided by the fastest's, minus 1."""
         measured = [row.values[0] for row in self.rows]
         preferred = min(self.rows, key=lambda row: row.values[1])
         return preferred.values[0] / min(measured) - 1
 
     @property
     def rank(self) -> float:
-        """Spearman's coefficient of measured and simulated times."""
+        """Spearman's rank correlation of measured and simulated times."""
         return Errors.from_rows(self.rows).rank
 
     def format_cells(self) -> tuple[str, ...]:
@@ -147,7 +147,7 @@ def rank_plans(rows: Iterable[Compared]) -> list[Ranking]:
 
 
 def find_aims(rows: Sequence[Compared]) -> list[Aim]:
-    """Return the figures that are judged, as far as there are rows for them."""
+    """Return the statistics that are judged, if there are rows for them."""
     found = []
     for name, chosen, most in _TIMES:
         own = [row for row in rows if row.is_time and chosen(row)]
@@ -210,7 +210,7 @@ def _has_run(row: Compared) -> bool:
 
 
 def _is_valid(row: Compared) -> bool:
-    """Return whether a pipeline has as many micro-batches as nanotron asks for."""
+    """Return whether a pipeline has the number of micro-batches that nanotron requires."""
     return count_micro_batches(row.measured) >= row.measured.pipeline - 1
 
 
@@ -237,7 +237,7 @@ def _print_errors(title: str, groups: dict[str, list[Compared]], console: Consol
 
 
 def _build_value(aim: Aim) -> Value:
-    """Return a figure as a point next to a perfect 1: an error of 10 % is 1.1."""
+    """Return a statistic as a point that is compared with a perfect 1: an error of 10 % is 1.1."""
     source = "tests/golden/plans"
     if aim.least:
         limits = within_range(aim.least, aim.most)

@@ -1,4 +1,4 @@
-"""The comparison as tables on the terminal, a page and a picture."""
+"""Show the comparison with measured iterations as tables, as a page and as a picture."""
 
 import json
 from collections import Counter
@@ -75,9 +75,10 @@ def write_page(
     coverage: Coverage,
     found: Mapping[str, Sequence[Predicted]],
 ) -> None:
-    """Replace the text between a page's comments; that of calibrations only if any were ``found``.
+    """Replace the text between marker comments of a page.
 
-    Raises :class:`DimsweepError` for a page without the comments.
+    The text on calibrations is replaced only if any were ``found``. Raises :class:`DimsweepError`
+    for a page without the comments.
     """
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
     text = _replace_section(text, BEGIN, _format_lines(answers, coverage), file)
@@ -183,7 +184,7 @@ def print_rows(name: str, rows: Sequence[Compared], console: Console) -> None:
 
 
 def build_point(row: Compared) -> Value:
-    """Return a row as a point; its tolerance is the aim for the mean of its kind."""
+    """Return a row as a point, whose tolerance is the aim for the mean error of its kind."""
     of = row.measured
     name = f"{of.table} line {row.line}: {of.model}, {of.plan}, {of.gpus:,} {row.gpu}"
     note = "constants were fitted to this source" if row.fitted else ""

@@ -1,4 +1,4 @@
-"""The systems and the models of measured iterations, and the memory that a device keeps."""
+"""The machines and the models of measured iterations, and the memory that a device keeps."""
 
 import re
 from collections.abc import Mapping
@@ -23,19 +23,19 @@ class System:
 
     @property
     def config(self) -> Config:
-        """Configuration of its GPU and network, with any workload."""
+        """Configuration of its GPU and network, with an arbitrary workload."""
         return _compose_system(self.overrides)
 
     @property
     def is_measured(self) -> bool:
-        """True if kernels of its chip were measured; else it has a data sheet's peak."""
+        """True if kernels of its chip were measured; otherwise the speed is a data sheet's peak."""
         return bool(self.config.npu.kernels)
 
     def build_shape(self, gpus: int, tensor: int = 1) -> str:
-        """Return the network of ``gpus`` GPUs in full domains.
+        """Return the network shape of ``gpus`` GPUs in full scale-up domains.
 
-        The dimension of a torus that ``tensor`` ranks fill comes first: a part of a ring is a line,
-        with half the bandwidth.
+        The dimension of a torus that ``tensor`` ranks fill is put first: a part of a ring is a
+        line, with half the bandwidth.
         """
         if self.tori is not None:
             return _move_first(self._choose_slices(gpus), f"Ring({tensor})")
@@ -219,7 +219,10 @@ _STORED_SCORES = (
 
 
 def find_family(measured: Measurement) -> str:
-    """Return the row's family of models; raise :class:`LeftOut` for an unknown one."""
+    """Return the family of a row's model, such as llama.
+
+    Raise :class:`LeftOut` for an unknown one.
+    """
     return _find_entry(measured)[1]
 
 
@@ -239,7 +242,7 @@ def build_model(measured: Measurement) -> dict[str, Any]:
 
 
 def _predicts_further(measured: Measurement) -> bool:
-    """Return whether training predicts a second token (mtp_num_layers of Megatron-Bridge)."""
+    """Return whether training also predicts a second token (mtp_num_layers of Megatron-Bridge)."""
     name = measured.model.lower()
     bridge = "Megatron-Bridge" in measured.source
     return bridge and bool(re.search("deepseek.?v3", name)) and "w/o mtp" not in name

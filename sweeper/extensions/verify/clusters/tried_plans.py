@@ -1,8 +1,8 @@
-"""Tables of plans that others tried on their clusters, each in its source's own columns.
+"""Read tables of plans that others tried on their clusters, each in its source's columns.
 
-A row becomes the :class:`Measurement` that the tables of tests/golden/clusters give.  The facts
-that a table does not print (shapes, vocabularies, the network) are those of its source, which the
-README of tests/golden names.
+A row becomes a :class:`Measurement`, as for the tables of tests/golden/clusters.  Facts that a
+table does not print (shapes, vocabularies, the network) are taken from its source, which the README
+of tests/golden names.
 """
 
 import csv
@@ -145,7 +145,7 @@ def _parse_mlperf(table: str, row: Row) -> Measurement:
 
 
 def _scale(cell: str, scale: Callable[[float], float]) -> float | None:
-    """Return the scaled number of a cell, or None for a plan that did not run."""
+    """Return the number in a table cell times ``scale``, or None for a plan that did not run."""
     number = float(cell or "nan")
     return None if math.isnan(number) else scale(number)
 
