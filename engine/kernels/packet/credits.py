@@ -1,10 +1,10 @@
 """Credits of receivers: Ultra Ethernet's receiver-credit congestion control.
 
-With its data a sender requests credit up to a quantum (of 256 bytes, from the flow's beginning),
-and the receiver grants it by credit packets.  A receiver's port grants credit at a little less than
-its link's rate, in turn to the flows that request some, and otherwise, in advance, to flows without
-a request.  A sender starts with credit for one and a half bandwidth-delay products, of which the
-rest is void after the first answer.  The rules follow ultraethernet/uet-htsim (commit 40ccb05:
+A sender's data packets request credit in quanta of 256 bytes, counted from the flow's beginning,
+and the receiver grants it by credit packets.  A receiver's port grants credit at slightly less than
+its link's rate: in turn to the flows that request some, and otherwise, in advance, to flows without
+a request.  A sender starts with credit for one and a half bandwidth-delay products; the unused rest
+is void after the first answer.  The rules follow ultraethernet/uet-htsim (commit 40ccb05:
 UecPullPacer, UecSink, OversubscribedCC).
 """
 
@@ -36,7 +36,7 @@ _MOST_RISES = 30
 @where_used("credits", True)
 @inlined
 def has_credit(r: Run, flow: int) -> bool:
-    """Return whether the flow may send a packet of any size."""
+    """Return whether the flow's sender has credit left, so that it may send a packet."""
     return r.credits[flow].credit > 0
 
 
@@ -49,10 +49,10 @@ def _has_data(r: Run, flow: int) -> bool:
 @where_used("credits")
 @kernel
 def spend_credit(r: Run, flow: int, packet: int, new: int, lost: int) -> None:
-    """Charge a departing packet to the flow's credit, and write the flow's request into it.
+    """Charge a departing packet to the flow's credit, and write a request for credit into it.
 
-    The request covers the bytes to send, ``new`` and ``lost`` ones, up to the maximum, divided by
-    the number of flows that may now send by the port.
+    The request covers ``new`` unsent bytes and ``lost`` bytes to retransmit, up to the maximum,
+    divided by the number of flows that may now send by the port.
     """
     c, k, f = r.credits[flow], r.packets[packet], r.flows[flow]
     sharers, p = 1, r.ports[f.port]
@@ -72,7 +72,7 @@ def spend_credit(r: Run, flow: int, packet: int, new: int, lost: int) -> None:
 @where_used("credits")
 @inlined
 def note_answer(r: Run, flow: int) -> None:
-    """Void the unused first credit after the first answer of the receiver."""
+    """Void a flow's unused initial credit after the first answer of the receiver."""
     c = r.credits[flow]
     c.asked = 0
     if c.is_first:
@@ -83,7 +83,7 @@ def note_answer(r: Run, flow: int) -> None:
 @where_used("credits")
 @inlined
 def receive_credit(r: Run, flow: int, packet: int) -> None:
-    """Add the credit of a packet to the sender's."""
+    """Add the credit in a received credit packet to the flow's sender."""
     c, upto = r.credits[flow], r.reports[packet].credit
     note_answer(r, flow)
     c.starved = 0
@@ -95,16 +95,16 @@ def receive_credit(r: Run, flow: int, packet: int) -> None:
 @where_used("credits", False)
 @inlined
 def is_starved(r: Run, flow: int) -> bool:
-    """Return whether the sender has data to send but no credit."""
+    """Return whether the flow's sender has data to send but no credit."""
     return r.credits[flow].credit <= 0 and _has_data(r, flow)
 
 
 @where_used("credits")
 @kernel
 def receive_request(r: Run, flow: int, packet: int, in_any_case: bool) -> None:
-    """Update the flow's request at the receiver, and queue the flow for credit if it rose.
+    """Update a flow's request at the receiver, and queue the flow for credit if it rose.
 
-    With ``in_any_case`` the flow is queued anyway.
+    With ``in_any_case`` the flow is queued even if the request did not rise.
     """
     c, k, port = r.credits[flow], r.packets[packet], link_of(r, r.flows[flow].host)
     _adapt(r, port, flow)
@@ -132,7 +132,7 @@ def _enqueue_turn(r: Run, queue: Any, turn: int) -> None:
 @where_used("credits", False)
 @kernel
 def give_credit(r: Run, port: int) -> bool:
-    """Grant the next credit of a receiver's port, if it is due; return whether it was."""
+    """Grant the next credit of a receiver's port if it is due; return whether it was granted."""
     p, now = r.pacers[port], r.agenda.counts[0].now
     if p.number != r.agenda.counts[0].current:
         return False
@@ -154,10 +154,10 @@ def give_credit(r: Run, port: int) -> bool:
 
 @inlined
 def _grant_quanta(r: Run, port: int, flow: int, wanted: bool) -> int:
-    """Grant credit to a flow and return the quanta.
+    """Grant credit to a flow, and return the number of granted quanta (256 bytes each).
 
-    This is the request, up to one packet's grant.  If no flow requests any, the same amount is
-    granted in advance, up to the sender's maximum.
+    With ``wanted`` the flow gets its request, at most one packet's grant.  Otherwise no flow
+    requests credit, and one packet's grant is given in advance, up to the sender's maximum.
     """
     p, c, each = r.pacers[port], r.credits[flow], r.keys[0].rccc.grant // QUANTUM
     before = c.granted
@@ -176,7 +176,7 @@ def _grant_quanta(r: Run, port: int, flow: int, wanted: bool) -> int:
 
 @inlined
 def _send_credit(r: Run, flow: int) -> None:
-    """Send a credit packet; these take the ways back in turn."""
+    """Send a credit packet to a flow's sender; credit packets take the routes back in turn."""
     f = r.flows[flow]
     packet = new_packet(r, CREDIT, flow, r.settings.ack_size)
     k = r.packets[packet]
@@ -188,9 +188,9 @@ def _send_credit(r: Run, flow: int) -> None:
 
 @kernel
 def _adapt(r: Run, port: int, flow: int) -> None:
-    """Adapt the credit rate of a receiver in an oversubscribed network, periodically.
+    """Periodically adapt the credit rate of a receiver's port in an oversubscribed network.
 
-    Packets that arrive marked, or were trimmed elsewhere than at its link, lower the rate.
+    Packets that arrive marked, or were trimmed before the last link, lower the rate.
     """
     p, least, now = r.pacers[port], r.keys[0].rccc.least, r.agenda.counts[0].now
     while least < 1 and p.looks_at <= now:

@@ -1,4 +1,4 @@
-"""Hooks of transports: kernels call ``hooks.on_ack`` and so on.
+"""Hooks of transports: the packet kernel calls ``hooks.on_ack`` and so on at each event.
 
 Dimsweep's transports are compiled together, into one kernel that selects the transport at run time.
 A transport of a plug-in is compiled separately, for its own runs: their records have another type
@@ -43,14 +43,14 @@ _separate: dict[str, type[Transport]] = {}  # transports of plug-ins, by version
 
 
 def compile_together(*ours: type[Transport]) -> None:
-    """Compile the hooks of these transports into the names of this module."""
+    """Compile the hooks of the given transports into the functions of this module."""
     known = {hook: _hook_by_type(hook, ours) for hook in (*HOOKS, *OF_TCP)}
     globals().update(known, _ours=TransportGroup(ours))
 
 
 @cache
 def group_of(transport: type[Transport]) -> TransportGroup:
-    """Return the group with which a transport is compiled; a plug-in's has its own."""
+    """Return the group with which a transport is compiled; a plug-in's transport is alone."""
     if transport in _ours.transports:
         return _ours
     own = [getattr(transport, hook, ignore) for hook in (*HOOKS, *OF_TCP)]
@@ -60,7 +60,7 @@ def group_of(transport: type[Transport]) -> TransportGroup:
 
 
 def _hook_by_type(hook: str, ours: tuple[type[Transport], ...]) -> Any:
-    """Return a hook that calls the transport given by the type of a run's keys."""
+    """Return a hook that calls, at compile time, the transport whose type the run's keys have."""
     of_ours = _chain_hooks(hook, ours)
 
     # Default arguments are part of the digest of a kernel (engine.fingerprint).
@@ -89,7 +89,7 @@ def _hook_by_type(hook: str, ours: tuple[type[Transport], ...]) -> Any:
 
 
 def _chain_hooks(hook: str, transports: tuple[type[Transport], ...]) -> Any:
-    """Return a function that calls the hook of the run's transport."""
+    """Return a function that calls ``hook`` of the run's transport, one of ``transports``."""
     chosen = ignore
     for code, transport in enumerate(transports):
         own = getattr(transport, hook, ignore)

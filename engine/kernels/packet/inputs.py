@@ -1,4 +1,4 @@
-"""Inputs of the packet kernel and their checks: ports, links, switches, flows, ways."""
+"""Inputs of the packet kernel and their checks: ports, links, switches, flows and routes."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -20,10 +20,10 @@ MOST_PRIORITIES = 8  # as Ethernet has them (IEEE 802.1Q)
 
 
 class Marking(NamedTuple):
-    """ECN marking at a switch's port (as RED, without averaging).
+    """ECN marking at a switch's port (as RED, without averaging of the queue).
 
-    Never while at most ``start`` bytes wait behind it, always above ``full``, and in between with a
-    probability that rises to ``most``.
+    A packet is never marked while at most ``start`` bytes are queued, always above ``full`` bytes,
+    and in between with a probability that rises linearly to ``most``.
     """
 
     start: int
@@ -32,14 +32,14 @@ class Marking(NamedTuple):
 
 
 class Port(NamedTuple):
-    """One end of a link, which sends to the other.
+    """One end of a link, which sends from ``node`` to the node ``to``.
 
-    ``rate`` is bits a second, ``delay`` ticks.  What comes in by a switch's port may take from the
-    buffer that its ports share up to the free share / 2^``shift``, and ``headroom`` bytes on top.
-    Each priority has this headroom, and the marking looks at its own queue.
-    Where switches drop instead of pausing, that share is of what waits to leave, ``shift`` may be
-    below zero (most of the buffer for one port), and ``headroom`` means nothing; ``room`` bytes
-    may wait there at most.
+    ``rate`` is in bits/s, ``delay`` in ticks.  Packets that enter a switch by the port may take the
+    free share of the switch's shared buffer / 2^``shift``, and ``headroom`` bytes on top.  Each
+    priority has this headroom, and marking looks at the queue of the packet's priority.  Where
+    switches drop packets instead of pausing, the limit applies to packets queued to leave by the
+    port, ``shift`` may be negative (most of the buffer for one port), ``headroom`` is unused, and
+    at most ``room`` bytes may wait.
     """
 
     node: int
@@ -53,9 +53,9 @@ class Port(NamedTuple):
 
 
 class Fabric(NamedTuple):
-    """Ports, and the buffer of each switch in bytes; every other node is a host.
+    """A network for the packet kernel: its ports, and the buffer of each switch in bytes.
 
-    Two nodes have at most one link, with a port at both ends.
+    Every other node is a host.  Two nodes have at most one link, with a port at both ends.
     """
 
     ports: Sequence[Port]
@@ -63,10 +63,11 @@ class Fabric(NamedTuple):
 
 
 class Wake(IntEnum):
-    """The queue pairs that a network card waits for when none may send by its rate.
+    """The queue pairs that a network card considers when it plans its next look at them.
 
-    ``ABLE``: those whose window is open; ``UNSENT``: all with bytes left; ``ALL``: all that it
-    serves.  With the last two the card may miss a turn, as some real simulators do.
+    It applies while no queue pair may send by its rate.  ``ABLE``: pairs with an open window;
+    ``UNSENT``: pairs with bytes left; ``ALL``: all pairs.  With the last two the card may miss a
+    turn, as some real simulators do.
     """
 
     ABLE = 0
@@ -75,7 +76,7 @@ class Wake(IntEnum):
 
 
 class Stop(IntEnum):
-    """Events that stop a run, as bits: arrival of a flow, its acknowledgement, or its departure."""
+    """Events that stop a run, as bits: a flow's arrival, its acknowledgement, its departure."""
 
     NEVER = 0b000
     ARRIVAL = 0b001
@@ -211,15 +212,15 @@ class Flow(NamedTuple):
     """A flow of ``size`` bytes from one host to another.
 
     It starts ``start`` ticks after the last of the flows ``after`` has arrived (see
-    ``Settings.after_arrival``), or after the beginning.  ``way`` are the nodes that its data pass,
-    ``way_back`` those that its ACKs pass, hosts included; packets take the ways (and ways back) of
-    ``sprayed``, too, all in turn, by one port of its host (what leaves by several is several
-    flows).  ``window`` bytes may be under way (``None``: any number).  Higher ``priority`` goes
-    first (see ``Settings.priorities``).  ``round_trip`` is the ticks that HPCC smooths over, to
-    which Swift adds what may queue, and after three of which TCP's timer first runs out, as of a
-    connection that knows its round trip from its handshake (RFC 6298, 2.2; 0: not known).  NSCC
-    and RCCC take both to be those of an empty network, and find ways by entropy values, not in
-    turn.
+    ``Settings.after_arrival``), or after the beginning.  ``way`` are the nodes on the route of its
+    data and ``way_back`` the nodes on the route of its ACKs, hosts included.  Packets also take the
+    routes in ``sprayed``, all in turn, by one port of the host (a message over several ports is
+    several flows).  ``window`` bytes may be in flight (``None``: any number).  A higher
+    ``priority`` goes first (see ``Settings.priorities``).  ``round_trip`` is the round-trip time in
+    ticks (0: unknown): HPCC smooths over it, Swift adds the allowed queueing to it, and TCP's first
+    time-out is three times as long, as of a connection that knows it from its handshake (RFC 6298,
+    2.2).  NSCC and RCCC expect ``window`` and ``round_trip`` of an empty network, and choose routes
+    by entropy values, not in turn.
     """
 
     size: int
@@ -234,9 +235,9 @@ class Flow(NamedTuple):
 
 
 class CheckedFlows(NamedTuple):
-    """Checked flows, as TAKEN records.
+    """Flows that passed all checks, as TAKEN records.
 
-    Flow i waits for ``after[after_from[i] : after_from[i + 1]]``.
+    Flow i waits for the flows ``after[after_from[i] : after_from[i + 1]]``.
     """
 
     flows: Table
@@ -245,11 +246,11 @@ class CheckedFlows(NamedTuple):
 
 
 class KnownWays:
-    """The ways that flows have named so far.
+    """The routes that flows have used so far, registered as port numbers.
 
-    A port has ``n_rows`` rows of a table, one per priority; ``routes`` has the first row of each
-    port, way by way: those of data and those of ACKs, each up to a -1.  With ``one_port`` all ways
-    of a flow begin at the same port.
+    A port has ``n_rows`` rows in the table of ports, one per priority; ``routes`` has the first row
+    of each port, route by route: first for data, then for ACKs, each ended by -1.  With
+    ``one_port`` all routes of a flow must begin at one port.
     """
 
     def __init__(self, fabric: Fabric, n_rows: int = 1, *, one_port: bool = False) -> None:
@@ -262,10 +263,10 @@ class KnownWays:
         self.routes: Ints = np.zeros(0, np.int32)
 
     def take(self, flows: Sequence[Flow], n_before: int, at: int, now: int) -> CheckedFlows:
-        """Check flows and register their ways.
+        """Check flows and register their routes; return the checked flows.
 
-        ``n_before`` flows exist already, and these may wait for them and for one another.  Their
-        beginning is tick ``at``, and the present tick is ``now``.  Raises :class:`DimsweepError`,
+        ``n_before`` flows exist already, and these flows may wait for them and for one another.
+        They begin at tick ``at``, and the present tick is ``now``.  Raises :class:`DimsweepError`,
         naming the first invalid flow.
         """
         for i, flow in enumerate(flows):
@@ -288,7 +289,7 @@ class KnownWays:
         return CheckedFlows(table, after, after_from)
 
     def _find_ways(self, flow: Flow, number: int) -> tuple[int, int]:
-        """Return the flow's first way and its number of ways."""
+        """Return the number of a flow's first registered route, and its number of routes."""
         ways = ((flow.way, flow.way_back), *flow.sprayed)
         if ways not in self._known:
             fault = self._fault(ways)
@@ -312,7 +313,7 @@ class KnownWays:
         return [self._numbers[hop] for hop in pairwise(way)]
 
     def _fault(self, ways: Ways) -> str:
-        """Return the reason why no flow can take these ways, or ""."""
+        """Return a phrase that says why no flow can take these routes, or ""."""
         first, first_back = ways[0]
         for way, back in ways:
             fault = self._way_fault(way) or self._way_fault(back)
@@ -325,7 +326,7 @@ class KnownWays:
         return ""
 
     def _way_fault(self, way: Sequence[int]) -> str:
-        """Return the reason why a way does not lead from a host to a host, or ""."""
+        """Return a phrase that says why a route does not lead from a host to a host, or ""."""
         if len(way) < 2:
             return f"its way {tuple(way)} leads nowhere"
         for hop in pairwise(way):
@@ -338,7 +339,7 @@ class KnownWays:
 
 
 def check_sizes(sizes: Longs, n_before: int, at: int, now: int) -> None:
-    """Raise :class:`DimsweepError` for a flow without bytes, or with a start in the past."""
+    """Raise :class:`DimsweepError` for a flow without bytes, or one that starts in the past."""
     if at < now:
         problem = f"flows cannot start at tick {at}: the present tick is {now}"
         raise DimsweepError(problem, where="at", code="out-of-range")
@@ -346,13 +347,13 @@ def check_sizes(sizes: Longs, n_before: int, at: int, now: int) -> None:
 
 
 def check_segments(payload: int, sizes: Longs, n_before: int) -> None:
-    """Raise :class:`DimsweepError` for a flow with more packets than the tables hold."""
+    """Raise :class:`DimsweepError` for a flow with more packets than the tables can number."""
     too_many = sizes // payload >= 1 << 31
     _refuse_first(too_many, n_before, "it has more than 2^31 packets")
 
 
 def check_windows(transport: Transport, rates: Longs, flows: Table, n_before: int) -> None:
-    """Raise :class:`DimsweepError` for missing windows, or ones that would overflow.
+    """Raise :class:`DimsweepError` for flows whose window is missing or would overflow.
 
     ``rates`` (bits/s): the rates of the sending hosts' links.
     """

@@ -1,7 +1,8 @@
 """The packet kernel: store-and-forward of every packet, event by event.
 
-First the network card of a host: which queue pair sends next, when it looks again, and what a
-transport may do to it (set a flow's rate, start its timers); then the events of a run.
+The first part is the network card of a host: which queue pair (flow) sends next, when the card
+looks again, and the functions that transports call (set a flow's rate, start its timers).  The
+second part handles the events of a run.
 """
 
 from dimsweep.engine.kernels.core.agenda import (
@@ -40,7 +41,7 @@ def _may_send(r: Run, flow: int) -> bool:
 
 @inlined
 def pick_at_host(r: Run, port: int) -> int:
-    """Return the next packet of a host: an ACK, or data of the next queue pair; or NONE."""
+    """Return the next packet that a host's port sends: an ACK, or data of a queue pair, or NONE."""
     p = r.ports[port]
     if p.paused == 0 and p.queue.head != NONE:
         return ports.take_queued(r, port)
@@ -82,7 +83,7 @@ def pick_at_host(r: Run, port: int) -> int:
 
 @kernel
 def _depart(r: Run, flow: int, at: int) -> None:
-    """Record the first transmission of a flow's last packet, whose last bit leaves at ``at``."""
+    """Record that a flow's last packet is sent first; its last bit leaves at tick ``at``."""
     r.flows[flow].departure = at
     r.departing[r.counts[0].n_departing] = flow
     r.counts[0].n_departing += 1
@@ -91,14 +92,14 @@ def _depart(r: Run, flow: int, at: int) -> None:
 
 @inlined
 def stop_if(r: Run, what: int) -> None:
-    """Stop the run after this tick if event ``what`` is to stop it."""
+    """Stop the run after this tick if event ``what`` (see :class:`Stop`) is to stop it."""
     if r.counts[0].stop & what == what:
         r.agenda.counts[0].until = r.agenda.counts[0].now
 
 
 @inlined
 def _next_pair(r: Run, port: int) -> int:
-    """Return the place of the next queue pair that may send, or NONE; drop ended ones."""
+    """Return the index of the port's next queue pair that may send, or NONE; drop ended ones."""
     p = r.ports[port]
     n, now = p.pairs, r.agenda.counts[0].now
     turn, ended = NONE, n
@@ -129,7 +130,7 @@ def _next_pair(r: Run, port: int) -> int:
 
 @inlined
 def _wake_later(r: Run, port: int) -> None:
-    """Plan another look for when the first queue pair may send by its rate."""
+    """Plan another look at a port's queue pairs when the first of them may send by its rate."""
     p = r.ports[port]
     now = r.agenda.counts[0].now
     if p.wake_number >= 0 and not has_passed(r.agenda, p.wake_time, p.wake_number):
@@ -151,7 +152,7 @@ def _wake_later(r: Run, port: int) -> None:
 
 @inlined
 def set_rate(r: Run, flow: int, rate: int) -> None:
-    """Set a queue pair's rate, at most its link's, and the window that depends on it."""
+    """Set a flow's rate, at most its link's, and its window if windows follow rates."""
     f = r.flows[flow]
     f.rate = min(rate, f.line_rate)
     if f.window > 0 and r.settings.vary_window:
@@ -160,7 +161,7 @@ def set_rate(r: Run, flow: int, rate: int) -> None:
 
 @inlined
 def change_rate(r: Run, flow: int, rate: int) -> None:
-    """Change a queue pair's rate, and the time at which it may send again."""
+    """Change a flow's rate during a run, and the tick at which it may send again."""
     f = r.flows[flow]
     f.next_at += time_to_send(r, f.last_size, rate) - time_to_send(r, f.last_size, f.rate)
     set_rate(r, flow, rate)
@@ -186,7 +187,7 @@ _KIND = (1 << state.KIND_BITS) - 1
 
 @compiled
 def admit(tables: Run, first: int, at: int, after: Longs, after_from: Longs) -> None:
-    """Add the flows from ``first`` on; those without predecessors start from tick ``at`` on."""
+    """Schedule the flows from ``first`` on; those without predecessors start after tick ``at``."""
     r = by_reference(tables)
     c = r.counts[0]
     c.n_edges = link_followers(r.flows, r.edges, c.n_edges, first, after, after_from)
@@ -238,7 +239,7 @@ def run(tables: Run) -> int:
 
 @kernel
 def _free_room(r: Run) -> int:
-    """Return the free room for packets, events and notes, whichever is least."""
+    """Return the minimum of the free rows in the tables of packets, events and notes."""
     a, c = r.agenda, r.counts[0]
     notes = min(len(r.samples) - c.n_samples, len(r.pausings) - c.n_pausings)
     left = min(long(c.packets.left), a.counts[0].free.left - c.n_flows)
@@ -247,7 +248,7 @@ def _free_room(r: Run) -> int:
 
 @kernel
 def _is_idle_after(r: Run, flow: int, timer: int) -> bool:
-    """Handle a flow's timer; return whether only timers are left, which make nobody send."""
+    """Handle a flow's timer; return True if only timers are left that make nobody send."""
     a = r.agenda
     a.counts[0].timers -= 1
     if r.timers[state.TIMERS * flow + timer] == a.counts[0].current:
@@ -266,7 +267,7 @@ def _send_next(r: Run, port: int) -> None:
 
 @inlined
 def _prefetch_next(r: Run, what: int) -> None:
-    """Prefetch the packet of the next event."""
+    """Load the packet of the next event into the CPU cache."""
     if what < 0:
         return
     kind, which = what & _KIND, what >> state.KIND_BITS
@@ -278,7 +279,7 @@ def _prefetch_next(r: Run, what: int) -> None:
 
 @inlined
 def _pick(r: Run, port: int) -> int:
-    """Return the next packet: a pause frame, or one of the first priority that may send."""
+    """Return a port's next packet: a pause frame, or of the first priority that may send."""
     if r.ports[port].frames.head != NONE:
         return ports.take_frame(r, port)
     at_host = r.ports[port].switch < 0
@@ -291,7 +292,7 @@ def _pick(r: Run, port: int) -> int:
 
 @inlined
 def _arrive(r: Run, port: int) -> int:
-    """Handle a packet at the end of a port's link; return the port that may send, or NONE."""
+    """Handle a packet at the end of a port's link; return a port that may now send, or NONE."""
     packet = ports.take_from_wire(r, port)
     k = r.packets[packet]
     if k.kind >= state.PAUSE:
@@ -315,9 +316,10 @@ def _arrive(r: Run, port: int) -> int:
 
 @inlined
 def _receive_data(r: Run, packet: int) -> int:
-    """Handle data at the receiver, and return the port of its ACK.
+    """Handle a data packet at its receiver; return the port that sends the ACK.
 
-    The ACK carries the mark and the telemetry, and the number of received bytes or TCP's report.
+    The ACK carries the ECN mark and the telemetry, and the number of received bytes or TCP's
+    report.
     """
     k = r.packets[packet]
     f = r.flows[k.flow]
@@ -340,7 +342,7 @@ def _receive_data(r: Run, packet: int) -> int:
 
 @inlined
 def _receive_ack(r: Run, packet: int) -> int:
-    """Handle an ACK at the sender, and return the sender's port."""
+    """Handle an ACK at its sender; return the port of the sender."""
     k = r.packets[packet]
     flow = k.flow
     f = r.flows[flow]
@@ -379,7 +381,7 @@ def _note_arrival(r: Run, flow: int) -> None:
 
 @kernel
 def _note_end(r: Run, flow: int) -> None:
-    """Record that the sender knows that all bytes have arrived."""
+    """Record that the sender of a flow knows that all its bytes have arrived."""
     c = r.counts[0]
     r.flows[flow].end = r.agenda.counts[0].now
     for timer in range(state.TIMERS):
@@ -397,7 +399,7 @@ def _note_end(r: Run, flow: int) -> None:
 
 @kernel
 def _release(r: Run, flow: int) -> None:
-    """Plan the start of flows that waited for this one only."""
+    """Plan the start of the flows that waited for this flow and for no other unfinished one."""
     f, now = r.flows[flow], r.agenda.counts[0].now
     f.done = 1
     edge = long(f.followers)

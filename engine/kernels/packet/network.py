@@ -1,7 +1,7 @@
-"""Run the packet kernel, and report its results.
+"""Run the packet kernel from Python, and report its results.
 
-A network of packets takes in flows while it runs, or all at once.  Its account has flows, ports,
-ports over time, and which port paused which because of which.
+Flows may be added while the network runs, or all at once.  Results cover flows, ports, ports over
+time, and which port paused which other port for which queue.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -44,13 +44,13 @@ from dimsweep.engine.lower.program import Ints, Longs, Table
 
 
 class PortAccount(NamedTuple):
-    """What a port did.
+    """Counters of one port over a run.
 
-    ``longest_queue`` is bytes; ``data``, ``marked`` and ``dropped`` are packets (dropped are those
-    that came by this port, or were to leave by it where nobody pauses, with headers of those that
-    were ``trimmed`` there); ``pauses`` and ``resumes``
-    are frames that it obeyed, ``paused`` ticks.  All priorities are counted together, but
-    ``longest_queue`` is that of one of them.
+    ``longest_queue`` is in bytes; ``data``, ``marked`` and ``dropped`` are numbers of packets.
+    Dropped are packets that came in by this port or, where switches do not pause, were to leave by
+    it; these include headers of packets that were ``trimmed`` there.  ``pauses`` and ``resumes``
+    count frames that the port obeyed, and ``paused`` the ticks.  All priorities are counted
+    together, except that ``longest_queue`` is the maximum over priorities.
     """
 
     node: int
@@ -67,11 +67,11 @@ class PortAccount(NamedTuple):
 
 
 class History(NamedTuple):
-    """A port from each of ``times`` (ticks) on, whenever something changed.
+    """The state of a watched port over time: a row for each of ``times`` (ticks) with a change.
 
-    ``queue`` is the bytes of data and ACKs behind it (none at a host, whose flows keep what they
-    cannot send), ``sent`` the bytes and ``marked`` the packets since the beginning, each counted as
-    it begins to leave; ``paused`` is 1 while the port obeys a pause frame.
+    ``queue`` is the bytes of data and ACKs queued at the port (0 at a host, whose flows keep bytes
+    that cannot be sent).  ``sent`` bytes and ``marked`` packets are counted since the beginning,
+    each as it begins to leave.  ``paused`` is 1 while the port obeys a pause frame.
     """
 
     times: Longs
@@ -81,7 +81,7 @@ class History(NamedTuple):
     paused: Ints
 
     def sent_by(self, times: Longs) -> Longs:
-        """Return the bytes sent by each of ``times``."""
+        """Return the bytes that the port had sent by each of ``times``."""
         return np.append(0, self.sent)[np.searchsorted(self.times, times, side="right")]
 
     def longest_queues(self, times: Longs) -> Longs:
@@ -94,10 +94,10 @@ class History(NamedTuple):
 
 
 class Pausing(NamedTuple):
-    """A pause that a switch sent to ``port``, because of a packet at the port ``queue``.
+    """A pause that a switch sent to ``port``, because of a packet in the queue of port ``queue``.
 
-    Ports are pairs of nodes, from and to.  ``root`` is where the tree of pauses begins: ``queue``
-    itself, or the root of its own pause.
+    Ports are pairs of nodes (from, to).  ``root`` is the port whose queue first caused the pause:
+    ``queue`` itself, or the root of the pause that ``queue`` obeys.
     """
 
     time: int
@@ -108,11 +108,11 @@ class Pausing(NamedTuple):
 
 @dataclass(frozen=True)
 class PacketRun:
-    """Start, arrival and end of each flow: ticks, or -1 if it was not reached.
+    """The results of a run: start, arrival and end of each flow in ticks, or -1 if not reached.
 
-    The arrival is that of the last byte at the receiver, the end that of the last ACK at the
-    sender.  ``timeouts`` counts each flow's expired timers, and ``resent`` its retransmitted
-    packets (not counted for TCP).
+    The arrival is the arrival of the last byte at the receiver, the end is the arrival of the last
+    ACK at the sender.  ``timeouts`` counts each flow's expired timers, and ``resent`` its
+    retransmitted packets (not counted for TCP).
     """
 
     starts: Longs
@@ -128,12 +128,12 @@ class PacketRun:
 
     @property
     def completion_times(self) -> Longs:
-        """Ticks of each flow from its start to its end, or -1 if it did not end."""
+        """Ticks from start to end of each flow, or -1 if it did not end."""
         return np.where(self.ends < 0, -1, self.ends - self.starts)
 
     @property
     def pauses(self) -> int:
-        """Number of pause frames that were obeyed."""
+        """Number of pause frames that ports obeyed."""
         return sum(port.pauses for port in self.ports)
 
     @property
@@ -143,7 +143,7 @@ class PacketRun:
 
 
 def account(fabric: Fabric, tables: Run, cpu: float) -> PacketRun:
-    """Return the results so far."""
+    """Return the results of a run so far; ``cpu`` is its seconds of computing."""
     n = int(tables.counts["n_flows"][0])
     flows = tables.flows[:n]
     return PacketRun(
@@ -161,7 +161,7 @@ def account(fabric: Fabric, tables: Run, cpu: float) -> PacketRun:
 
 
 def _sender_counts(tables: Run, name: str, n: int) -> Longs:
-    """Return a counter of retransmitting senders by flow; zeros for other transports."""
+    """Return counter ``name`` of retransmitting senders by flow; zeros for other transports."""
     counted = [of[name][:n] for of in (tables.tcp, tables.rud) if name in (of.dtype.names or ())]
     return next((of.copy() for of in counted if len(of) == n), np.zeros(n, np.int64))
 
@@ -176,7 +176,10 @@ def _account(fabric: Fabric, tables: Run) -> list[PortAccount]:
 
 
 def stuck_error(fabric: Fabric, tables: Run) -> DimsweepError:
-    """Return the error of flows that wait for one another, a drop, or a paused port."""
+    """Return the error of flows that never end, with the cause.
+
+    The cause is a dropped packet, a circle of paused ports, or flows that wait for one another.
+    """
     dropped = int(tables.ports["dropped"].sum())
     if dropped:
         why = f"{dropped} packets were dropped, and the transport does not retransmit"
@@ -189,7 +192,7 @@ def stuck_error(fabric: Fabric, tables: Run) -> DimsweepError:
 
 
 def never_end_error(ends: Longs, why: str) -> DimsweepError:
-    """Return the error that names the flows without an end, and the reason."""
+    """Return the error that names the flows without an end (``ends`` < 0) and the cause."""
     unended = np.flatnonzero(ends < 0)
     named = ", ".join(map(str, unended[:5].tolist()))
     return DimsweepError(
@@ -198,7 +201,7 @@ def never_end_error(ends: Longs, why: str) -> DimsweepError:
 
 
 def read_histories(fabric: Fabric, tables: Run) -> dict[tuple[int, int], History]:
-    """Return the history of each watched port."""
+    """Return the history of each watched port, by its pair of nodes."""
     samples = tables.samples[: tables.counts["n_samples"][0]]
     found = {}
     for i, port in enumerate(fabric.ports):
@@ -211,7 +214,7 @@ def read_histories(fabric: Fabric, tables: Run) -> dict[tuple[int, int], History
 
 
 def read_pausings(fabric: Fabric, tables: Run) -> tuple[Pausing, ...]:
-    """Return all pauses, in order."""
+    """Return all pauses of a run, in order of time."""
     roots, found = dict[int, int](), []  # the roots of the rows that pause
     for time, row, queue in _pause_orders(tables):
         if queue == NONE:
@@ -224,9 +227,9 @@ def read_pausings(fabric: Fabric, tables: Run) -> tuple[Pausing, ...]:
 
 
 def circle_of_pauses(fabric: Fabric, tables: Run) -> list[tuple[int, int]]:
-    """Return paused ports, each because of packets at the next one, and at the first.
+    """Return a circle of paused ports, each paused because of packets at the next one.
 
-    They form a chain instead of a circle if the last one is not paused.
+    If the last port is not paused, the ports form a chain instead of a circle.
     """
     waits_at: dict[int, int] = {}
     for _, row, queue in _pause_orders(tables):
@@ -242,23 +245,23 @@ def circle_of_pauses(fabric: Fabric, tables: Run) -> list[tuple[int, int]]:
 
 
 def _pause_orders(tables: Run) -> list[tuple[int, int, int]]:
-    """Return (time, row, queue) of each pause; ``queue`` is NONE when a row may resume."""
+    """Return (tick, row of the paused port, row of the queue) of each pause; NONE: a resume."""
     orders: list[tuple[int, int, int]] = tables.pausings[: tables.counts["n_pausings"][0]].tolist()
     return orders
 
 
 def _port_ends(fabric: Fabric, tables: Run, rows: Iterable[int]) -> list[tuple[int, int]]:
-    """Return the ports of some rows, each by its node and the peer's."""
+    """Return the pair of nodes (from, to) of the port of each row."""
     ports = [fabric.ports[row // tables.settings.priorities] for row in rows]
     return [(port.node, port.to) for port in ports]
 
 
 class Completed(NamedTuple):
-    """Flows whose state has become known since the last call.
+    """Flows that arrived, ended or departed since the last call.
 
-    ``arrived``: their last byte has come to the receiver; ``acknowledged``: their sender knows;
-    ``departing``: their last byte leaves the sender at the tick ``departures``, which may be yet to
-    come (only in the packet kernel).
+    ``arrived``: the last byte has reached the receiver; ``acknowledged``: the sender knows it;
+    ``departing``: the last byte leaves the sender at the tick ``departures``, which may be in the
+    future (only in the packet kernel).
     """
 
     time: int  # tick
@@ -269,11 +272,11 @@ class Completed(NamedTuple):
 
 
 class PacketNetwork:
-    """A fabric with its state: flows may be added while it runs.
+    """A running simulation of packets on a fabric; flows may be added while it runs.
 
-    ``watch`` names ports by their node and the one they send to, which are noted over time.
-    Marks are drawn by ``draws``, a function that returns the next n random numbers of the run, or
-    by a generator with ``seed``.  Raises :class:`DimsweepError` for what cannot be simulated.
+    ``watch`` names ports, by their node and their peer, that are recorded over time.  Random marks
+    use ``draws``, a function that returns the next n random numbers of the run, or a generator with
+    ``seed``.  Raises :class:`DimsweepError` for a fabric or settings that cannot be simulated.
     """
 
     def __init__(
@@ -299,9 +302,9 @@ class PacketNetwork:
         _watch(fabric, self._tables, watch)
 
     def add(self, flows: Sequence[Flow], at: int = 0) -> range:
-        """Add flows, whose beginning is tick ``at``; return their numbers.
+        """Add flows that begin at tick ``at``; return their numbers.
 
-        They are numbered consecutively, and may wait for one another and for earlier ones.  Raises
+        Numbers are consecutive.  Flows may wait for one another and for earlier flows.  Raises
         :class:`DimsweepError`, naming the invalid flow.
         """
         first = self._n_flows
@@ -309,9 +312,10 @@ class PacketNetwork:
         return self._take_in(new, at, taken.after, taken.after_from)
 
     def learn(self, flows: Sequence[Flow]) -> range:
-        """Register flows without sizes or predecessors; return numbers for ``repeat``.
+        """Register flows as templates for :meth:`repeat`; return the templates' numbers.
 
-        Raises :class:`DimsweepError`, naming the invalid flow.
+        Their sizes and predecessors are not used.  Raises :class:`DimsweepError`, naming the
+        invalid flow.
         """
         first = len(self._learnt)
         _, new = self._check_flows(flows, first, self.now)
@@ -319,7 +323,7 @@ class PacketNetwork:
         return range(first, len(self._learnt))
 
     def repeat(self, learnt: Longs, sizes: Longs, at: int = 0) -> range:
-        """Add flows that equal registered ones, with ``sizes`` bytes."""
+        """Add copies of registered flows, with ``sizes`` bytes, that begin at tick ``at``."""
         first = self._n_flows
         check_sizes(sizes, first, at, self.now)
         self._check_segments(sizes, first)
@@ -338,7 +342,7 @@ class PacketNetwork:
     def _check_flows(
         self, flows: Sequence[Flow], first: int, at: int
     ) -> tuple[CheckedFlows, Table]:
-        """Return checked flows, and their records for the kernel."""
+        """Return the checked flows, and the records with which the kernel starts them."""
         taken = self._ways.take(flows, first, at, self.now)
         self._check_segments(taken.flows["size"], first)
         new = new_flows(self._tables, taken.flows, self._ways)
@@ -356,9 +360,9 @@ class PacketNetwork:
     def advance(self, until: int = NEVER, stop: Stop = Stop.ARRIVAL) -> Completed:
         """Simulate until the end of the next tick at which a flow completes, or ``until``.
 
-        Nobody has completed if nothing is left to happen.  Raises :class:`DimsweepError` naming
-        flows that never end: they wait for one another, for ports in a circle of pauses, or for
-        packets that were dropped.
+        Returns the completed flows; none if nothing is left to happen.  Raises
+        :class:`DimsweepError` naming flows that never end, because they wait for one another, for
+        ports in a circle of pauses, or for packets that were dropped.
         """
         tables = self._tables
         counts = tables.counts[0]
@@ -386,7 +390,7 @@ class PacketNetwork:
         return completed
 
     def account(self) -> PacketRun:
-        """Return the results so far."""
+        """Return the results of the run so far."""
         return account(self._fabric, self._tables, self._cpu)
 
 
@@ -424,12 +428,12 @@ def simulate_packets(
     seed: int = 0,
     draws: Draws | None = None,
 ) -> PacketRun:
-    """Simulate every packet of every flow.
+    """Simulate every packet of every flow, and return the results.
 
-    ``watch`` names ports by their node and its peer, whose queues are recorded over time.  Marks
-    are drawn by ``draws``, a function that returns the next n random numbers of the run, or by a
-    generator with ``seed``.  Raises :class:`DimsweepError` for invalid input, and, naming the flows
-    that never end, for a deadlock.
+    ``watch`` names ports, by their node and their peer, that are recorded over time.  Random marks
+    use ``draws``, a function that returns the next n random numbers of the run, or a generator with
+    ``seed``.  Raises :class:`DimsweepError` for invalid input, and, naming the flows that never
+    end, for a deadlock.
     """
     settings = settings or Settings()
     network = PacketNetwork(fabric, settings, watch=watch, seed=seed, draws=draws)

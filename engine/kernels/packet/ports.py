@@ -1,10 +1,10 @@
-"""Ports: queues, pause frames, marks, telemetry, and a switch's shared buffer.
+"""Ports: queues, pause frames, ECN marks, telemetry, and a switch's shared buffer.
 
-**The buffer.**  Packets count at the port by which they came in.  Behind a reserve they take from
-the buffer that all ports share, up to a dynamic threshold, the free share / 2^shift (Choudhury and
-Hahne, 1998); what arrives on top while the pause travels goes into the port's headroom.  A switch
-that does not pause drops, or trims, packets for a port whose queue is as long as that threshold; it
-has no reserves.
+**The buffer.**  Packets are charged to the port by which they came in.  Beyond a reserve they take
+from the buffer that all ports share, up to a dynamic threshold, the free share / 2^shift (Choudhury
+and Hahne, 1998).  Packets that still arrive while the pause frame travels go into the port's
+headroom.  A switch that does not pause drops, or trims, packets for a port whose queue is as long
+as that threshold; it has no reserves.
 """
 
 from typing import Any
@@ -42,14 +42,14 @@ def _beyond_reserve(r: Run, port: int) -> int:
 
 @inlined
 def can_admit(r: Run, port: int, size: int) -> bool:
-    """Return whether a packet that came in by ``port`` has room."""
+    """Return whether the buffer has room for a packet that came in by ``port``."""
     p = r.ports[port]
     return p.over + size <= p.headroom or _beyond_reserve(r, port) + size <= threshold(r, port)
 
 
 @inlined
 def admit(r: Run, port: int, size: int) -> None:
-    """Charge a packet to the buffer of the port by which it came in."""
+    """Charge a packet to the buffer of ``port``, by which it came in."""
     p = r.ports[port]
     beyond = p.ingress + size - r.settings.reserve
     if beyond <= 0:
@@ -63,7 +63,7 @@ def admit(r: Run, port: int, size: int) -> None:
 
 @inlined
 def release(r: Run, port: int, size: int) -> None:
-    """Release the buffer of a departing packet that came in by ``port``."""
+    """Release the buffer space of a departing packet that came in by ``port``."""
     p = r.ports[port]
     from_over = min(p.over, size)
     from_shared = min(size - from_over, _beyond_reserve(r, port))
@@ -81,7 +81,7 @@ def must_pause(r: Run, port: int) -> bool:
 
 @inlined
 def may_resume(r: Run, port: int) -> bool:
-    """Return whether a port may let its peer resume."""
+    """Return whether a port may send its paused peer a resume frame."""
     p = r.ports[port]
     if p.pausing == 0 or p.over > 0:
         return False
@@ -91,7 +91,7 @@ def may_resume(r: Run, port: int) -> bool:
 
 @inlined
 def link_of(r: Run, port: int) -> int:
-    """Return the first row of a port, which holds the state of its link."""
+    """Return the first of a port's rows (one per priority), which has the state of its link."""
     n = r.settings.priorities
     return port if n == 1 else port - port % n
 
@@ -126,7 +126,7 @@ def draw(r: Run) -> float:
 
 @inlined
 def next_way(r: Run, flow: int) -> int:
-    """Return the way, in Run.ways, of a flow's next packet, in turn."""
+    """Return the route (index in Run.ways) of a flow's next packet; routes are used in turn."""
     f = r.flows[flow]
     turn = f.turn
     f.turn = turn + 1 if turn + 1 < f.n_ways else 0
@@ -203,7 +203,7 @@ def send(r: Run, port: int, packet: int) -> None:
 
 @inlined
 def _is_awaited(r: Run, port: int) -> bool:
-    """Return whether data, an ACK or a queue pair waits for the link."""
+    """Return whether a packet, or a queue pair with data, waits for the port's link."""
     for row in range(port, port + r.settings.priorities):
         if r.ports[row].queue.head != NONE or r.ports[row].pairs > 0:
             return True
@@ -212,9 +212,9 @@ def _is_awaited(r: Run, port: int) -> bool:
 
 @inlined
 def take_from_wire(r: Run, port: int) -> int:
-    """Return the arriving packet, and plan the arrival of the next one on the wire.
+    """Return the packet that arrives, and plan the arrival of the next one on the same link.
 
-    So each wire has at most one event, however many packets are on it.
+    Each link therefore has at most one planned event, however many packets are on it.
     """
     p = r.ports[port]
     packet = take_first(p.wire, r.packets)
@@ -231,7 +231,7 @@ def take_from_wire(r: Run, port: int) -> int:
 
 @inlined
 def take_queued(r: Run, port: int) -> int:
-    """Take the first data packet or ACK that waits at ``port``."""
+    """Take the first data packet or ACK from the queue of ``port``."""
     p = r.ports[port]
     packet = take_first(p.queue, r.packets)
     prefetch(r.packets, p.queue.head)
@@ -240,13 +240,13 @@ def take_queued(r: Run, port: int) -> int:
 
 @inlined
 def take_frame(r: Run, port: int) -> int:
-    """Take the next pause frame, which precedes all other packets."""
+    """Take the next pause or resume frame, which precedes all other packets."""
     return take_first(r.ports[port].frames, r.packets)
 
 
 @inlined
 def pick_at_switch(r: Run, port: int) -> int:
-    """Take the first packet in a row of a switch's port, unless it is empty or paused."""
+    """Take the first packet of a switch port's row (a priority); NONE if empty or paused."""
     p = r.ports[port]
     if p.queue.head == NONE or p.paused:
         return NONE
@@ -257,7 +257,7 @@ def pick_at_switch(r: Run, port: int) -> int:
 
 @inlined
 def _leave_switch(r: Run, port: int, packet: int) -> None:
-    """Release the buffer of a departing packet, and write its mark and telemetry."""
+    """Release the buffer of a departing packet, and write its ECN mark and telemetry."""
     k, p = r.packets[packet], r.ports[port]
     if r.settings.pauses:
         release(r, k.came, k.size)
@@ -304,7 +304,7 @@ def _draw_mark(r: Run, port: int) -> bool:
 
 @inlined
 def receive_at_switch(r: Run, port: int, packet: int) -> int:
-    """Queue a packet at ``port`` if the buffer has room; return the port or NONE."""
+    """Queue a packet at its output ``port`` if the buffer has room; return the port or NONE."""
     k, p = r.packets[packet], r.ports[port]
     came = long(k.came)
     if r.settings.pauses:
@@ -334,11 +334,11 @@ def receive_at_switch(r: Run, port: int, packet: int) -> int:
 
 @kernel
 def _trim(r: Run, port: int, packet: int) -> int:
-    """Trim a packet without room, or the last one in the queue, with equal chances.
+    """Trim the payload of a packet without room, or of the last one queued, with equal chances.
 
-    Random choice keeps flows in step from losing in step (Handley et al., NDP, SIGCOMM 2017,
-    section 3.2).  The header continues in the highest priority.  Return the port, or NONE if even
-    the header has no room.
+    Random choice keeps synchronised flows from losing packets in step (Handley et al., NDP, SIGCOMM
+    2017, section 3.2).  The header continues in the highest priority.  Return the port, or NONE if
+    even the header has no room.
     """
     k, p = r.packets[packet], r.ports[port]
     is_last = draw(r) < 0.5
@@ -407,7 +407,7 @@ def _note_sample(r: Run, port: int) -> None:
 
 @kernel
 def _send_frame(r: Run, port: int, kind: int, queue: int) -> None:
-    """Send a pause frame for a packet at ``queue``, or a resume frame, to the peer of ``port``."""
+    """Send a pause frame, due to a packet at ``queue``, or a resume frame to a port's peer."""
     p = r.ports[port]
     pausing = r.pausings[r.counts[0].n_pausings]
     pausing.time = r.agenda.counts[0].now
@@ -425,7 +425,7 @@ def _send_frame(r: Run, port: int, kind: int, queue: int) -> None:
 
 @inlined
 def receive_frame(r: Run, port: int, kind: int) -> None:
-    """Handle a pause or resume frame for ``port``."""
+    """Handle a pause or resume frame that ``port`` received."""
     p = r.ports[port]
     now = r.agenda.counts[0].now
     if kind == state.PAUSE:

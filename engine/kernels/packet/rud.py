@@ -1,16 +1,16 @@
 """Reliable unordered delivery, after Ultra Ethernet's transport (UE 1.0, packet delivery).
 
-**Delivery.**  Packets are numbered, take any way, and are accepted in any order.  The receiver
-acknowledges after a number of bytes, and at once a packet that is marked, one that asks for it (the
-last packet that the window lets go, and every retransmission), and a duplicate.  An ACK reports the
-packet up to which all have arrived, 64 more by a bitmap, and the number of bytes that have arrived.
-A NACK reports a packet whose payload a switch trimmed, and the sender retransmits it first.  A
-timer finds packets that are lost altogether.  The transport, such as NSCC, sets the window; where
-receivers give credits (:mod:`.credits`) there is none.
+**Delivery.**  Packets are numbered, take any route, and are accepted in any order.  The receiver
+sends an ACK after a number of bytes, and immediately for a marked packet, for a packet that asks
+for it (the last packet that the window admits, and every retransmission), and for a duplicate.  An
+ACK reports the packet up to which all have arrived, 64 more by a bitmap, and the number of bytes
+that have arrived.  A NACK reports a packet whose payload a switch trimmed, and the sender
+retransmits it first.  A timer finds packets that are lost completely.  The transport, such as NSCC,
+sets the window; where receivers grant credits (:mod:`.credits`) there is none.
 
-**Ways.**  A sender does not choose ways: it writes an entropy value into each packet, and the
-switches' hash of this value and of the flow selects one of the ways (ECMP).  ACKs and NACKs return
-the value, which shows the values that lead to good ways.
+**Routes.**  A sender does not choose routes: it writes an entropy value into each packet, and the
+switches' hash of this value and of the flow selects one of the routes (ECMP).  ACKs and NACKs
+return the value, which shows the values that lead to good routes.
 """
 
 from abc import abstractmethod
@@ -43,11 +43,11 @@ from dimsweep.engine.kernels.packet.state import (
 
 
 class Balance(StrEnum):
-    """Strategies by which a sender balances its load over ways through entropy values.
+    """Strategies by which a sender balances its load over routes through entropy values.
 
     ``oblivious``: all values in turn, shuffled in each turn.  ``bitmap``: as ``oblivious``, but
     values that returned with a mark or a NACK are skipped for as many turns as :func:`note_outcome`
-    sets.  ``reps``: values that returned unmarked are reused, else any is drawn (recycled entropy
+    sets. ``reps``: values that returned unmarked are reused, else any is drawn (recycled entropy
     packet spraying: Bonato et al., 2024, arXiv:2407.21625, without its freezing).  ``mixed``:
     values that returned unmarked, else as ``bitmap``.
     """
@@ -68,7 +68,7 @@ _MARK, _NACK, _MOST = 1, 4, 15
 
 @inlined
 def next_value(r: Run, flow: int) -> int:
-    """Return the entropy value of the next packet."""
+    """Return the entropy value of a flow's next packet."""
     u, keys = r.rud[flow], r.keys[0].rud
     if keys.balance >= _REPS and u.n_fresh > 0:
         keeps = _REPS_KEEPS if keys.balance == _REPS else RECYCLED
@@ -82,7 +82,7 @@ def next_value(r: Run, flow: int) -> int:
 
 @kernel
 def _next_in_turn(r: Run, flow: int) -> int:
-    """Return the next value of this turn without penalty; the first one loses a penalty."""
+    """Return the flow's next value without penalty; a skipped first one loses one penalty."""
     u, keys = r.rud[flow], r.keys[0].rud
     first = keys.entropies * flow
     for i in range(keys.entropies + 1):
@@ -105,7 +105,7 @@ def _random_value(r: Run) -> int:
 
 @kernel
 def note_outcome(r: Run, flow: int, value: int, how: int) -> None:
-    """Record that a packet with this value returned GOOD, MARKED or REFUSED."""
+    """Record that a packet with entropy ``value`` returned GOOD, MARKED or REFUSED (``how``)."""
     u, keys = r.rud[flow], r.keys[0].rud
     if how == GOOD:
         keeps = _REPS_KEEPS if keys.balance == _REPS else RECYCLED
@@ -121,7 +121,7 @@ def note_outcome(r: Run, flow: int, value: int, how: int) -> None:
 
 @inlined
 def choose_way(r: Run, flow: int, value: int) -> int:
-    """Return the way of a flow's packets with this value, by the switches' hash.
+    """Return the route of a flow's packets with entropy ``value``, by the switches' hash.
 
     The hash is SplitMix64's finaliser (Steele et al., OOPSLA 2014).
     """
@@ -143,9 +143,10 @@ _PATIENCE = 16  # time-outs after which a credit packet is taken to be lost
 class Rud(Transport):
     """Base class of transports with unordered delivery.
 
-    Defaults follow ultraethernet/uet-htsim.  ``balance`` selects ways by ``entropies`` values, a
-    power of two.  An ACK is due after ``ack_every`` bytes.  A packet without an ACK after ``rto``,
-    or two round trips if those are longer, is retransmitted.
+    Defaults follow ultraethernet/uet-htsim.  ``balance`` is the strategy that spreads packets over
+    routes, with ``entropies`` entropy values (a power of two).  An ACK is due after ``ack_every``
+    bytes.  A packet without an ACK after ``rto``, or two round trips if those are longer, is
+    retransmitted.
     """
 
     balance: Balance = Balance.MIXED
@@ -188,7 +189,7 @@ def is_used(r: Run) -> bool:
 @where_used("rud")
 @inlined
 def start(r: Run, flow: int) -> None:
-    """Start a flow with its own salt for the switches' hash."""
+    """Start a flow: give it a random salt for the switches' hash."""
     r.rud[flow].salt = int(draw(r) * (1 << 52)) + flow
     r.rud[flow].mask = _random_value(r)
 
@@ -212,7 +213,7 @@ def _to_send(r: Run, flow: int) -> tuple[int, int]:
 
 @inlined
 def _pick_packet(r: Run, flow: int) -> int:
-    """Return the packet to send: the first lost one, or else a new one."""
+    """Return the number of the packet to send: the first lost one, or else a new one."""
     u = r.rud[flow]
     if u.n_lost == 0:
         return long(u.next)
@@ -224,7 +225,7 @@ def _pick_packet(r: Run, flow: int) -> int:
 @where_used("rud", False)
 @inlined
 def may_send(r: Run, flow: int) -> bool:
-    """Return whether there is a packet to send, with room in the window or credit for it."""
+    """Return whether a packet is ready to send, and the window or the credit admits it."""
     u, f = r.rud[flow], r.flows[flow]
     if u.n_lost == 0 and u.next == u.n_packets:
         return False
@@ -245,7 +246,7 @@ def next_packet(r: Run, flow: int) -> int:
 @where_used("rud", NONE)
 @inlined
 def send(r: Run, flow: int, packet: int) -> int:
-    """Register a departing packet, and return its way."""
+    """Register a departing packet as in flight, and return its route."""
     u, k, f, now = r.rud[flow], r.packets[packet], r.flows[flow], r.agenda.counts[0].now
     at = u.first + k.upto
     sendings = r.segments[at] // _AGAIN
@@ -272,9 +273,9 @@ def send(r: Run, flow: int, packet: int) -> int:
 @where_used("rud", NONE)
 @kernel
 def receive(r: Run, flow: int, packet: int) -> int:
-    """Handle data, or a trimmed header, at the receiver; turn it into an answer if one is due.
+    """Handle data, or a trimmed header, at the receiver; turn it into an ACK or NACK if due.
 
-    Return the port that has something to send then, or NONE.
+    Return the port that may then send, or NONE.
     """
     u, k, f = r.rud[flow], r.packets[packet], r.flows[flow]
     number = long(k.upto)
@@ -334,7 +335,7 @@ def _acknowledge(r: Run, flow: int, packet: int, from_itself: bool) -> int:
 @where_used("rud")
 @kernel
 def on_ack(r: Run, flow: int, packet: int) -> None:
-    """Handle an ACK: record the arrived packets, and the outcome of its way."""
+    """Handle an ACK: record the packets that arrived, and the outcome of their entropy value."""
     u, k, t, f = r.rud[flow], r.packets[packet], r.reports[packet], r.flows[flow]
     u.news = max(t.got - u.heard, 0)
     u.heard += u.news
@@ -357,7 +358,7 @@ def on_ack(r: Run, flow: int, packet: int) -> None:
 
 @inlined
 def _note_come(r: Run, flow: int, number: int) -> None:
-    """Record that a packet has arrived; a lost packet was not counted as in flight."""
+    """Record that a packet has arrived; one deemed lost is first counted as in flight again."""
     u = r.rud[flow]
     known = r.segments[u.first + number]
     if known & _LOST:
@@ -369,7 +370,10 @@ def _note_come(r: Run, flow: int, number: int) -> None:
 @where_used("rud")
 @kernel
 def on_nack(r: Run, flow: int, packet: int) -> None:
-    """Handle a NACK: retransmit the packet; penalise its path unless the last hop trimmed it."""
+    """Handle a NACK: retransmit the packet, and penalise its route.
+
+    A route whose last hop trimmed the packet is not penalised.
+    """
     u, k = r.rud[flow], r.packets[packet]
     at = u.first + k.upto
     if r.segments[at] & _OUT == 0:
@@ -395,7 +399,7 @@ def _mark_lost(r: Run, flow: int, number: int) -> None:
 @where_used("rud", NONE)
 @kernel
 def on_timer(r: Run, flow: int) -> int:
-    """Handle a time-out: the oldest packet in flight is lost if it is older than the time-out.
+    """Handle a flow's timer: retransmit the oldest packet in flight if its time-out has passed.
 
     Return the port that may now send, or NONE.
     """
@@ -421,9 +425,9 @@ def on_timer(r: Run, flow: int) -> int:
 @where_used("credits", False)
 @kernel
 def _starves(r: Run, flow: int) -> bool:
-    """Count a time-out of a sender without credit; return whether it requests credit again.
+    """Count a time-out of a sender without credit; return whether it must request credit again.
 
-    It does if no answer has arrived, or credit must have been lost.
+    It must if no answer has arrived, or credit must have been lost.
     """
     c = r.credits[flow]
     if not credits.is_starved(r, flow):
@@ -439,7 +443,7 @@ def _starves(r: Run, flow: int) -> bool:
 @where_used("credits")
 @kernel
 def ask_for_credit(r: Run, flow: int) -> None:
-    """Request credit by a packet without data."""
+    """Send a packet without data that requests credit for a flow."""
     u, f, c = r.rud[flow], r.flows[flow], r.credits[flow]
     c.asked = 1
     packet = new_packet(r, REQUEST, flow, r.settings.ack_size)
@@ -457,7 +461,7 @@ def ask_for_credit(r: Run, flow: int) -> None:
 
 @inlined
 def _rto(r: Run, flow: int) -> int:
-    """Return the time-out of unacknowledged packets (ticks)."""
+    """Return the retransmission time-out of a flow (ticks)."""
     return max(r.keys[0].rud.rto, 2 * r.flows[flow].round_trip)
 
 

@@ -30,7 +30,7 @@ SACK_BLOCKS = 3  # that an ACK carries beside time stamps (RFC 2018, section 3)
 
 
 def _line_record(**fields: DTypeLike) -> np.dtype[np.void]:
-    """Return a record type that starts a cache line, if its table does."""
+    """Return a record type of whole cache lines with the given fields."""
     packed: Any = record(**fields)
     return cache_line_record(dict(packed.fields), packed.itemsize)
 
@@ -283,7 +283,7 @@ HOP = record(time="i8", bytes="i8", queue="i8", rate="i8")
 
 
 class Run(NamedTuple):
-    """All tables of a run; unused tables have no rows."""
+    """All tables of a run of the packet kernel; tables that it does not use have no rows."""
 
     settings: Settings
     agenda: Agenda

@@ -1,6 +1,6 @@
-"""Set up and enlarge the tables of a run, and register transports.
+"""Set up and enlarge the tables of a run of the packet kernel, and register transports.
 
-Transports add their fields to the records of flows and keys.
+Transports add their fields to the records of flows and keys (settings).
 """
 
 import dataclasses
@@ -41,7 +41,7 @@ _SHARED: dict[str, type[Any]] = {"tcp": Tcp, "rud": Rud}
 
 
 def register(*transports: type[Transport]) -> None:
-    """Register transports by name, for configurations and for the kernel.
+    """Register transport classes by name, for configurations and for the kernel.
 
     Raises :class:`TypeError` for one that leaves a hook or a property undefined, and
     :class:`ValueError` for a name that is taken.
@@ -66,14 +66,14 @@ def _check(transport: type[Transport]) -> None:
 
 
 def transport_number(transport: Transport) -> int:
-    """Return the number of a transport within its group."""
+    """Return the number of a transport among those compiled together with it."""
     return group_of(type(transport)).transports.index(type(transport))
 
 
 def flow_record(transport: Transport) -> np.dtype[np.void]:
-    """Return the record type of a flow; the transport's fields have the transport's name.
+    """Return the record type of a flow, with the transport's state under the transport's name.
 
-    The flows of a run have one transport, so the fields of all transports share one place.
+    The flows of a run have one transport, so the states of all transports share one memory area.
     """
     return _flow_record(group_of(type(transport)))
 
@@ -89,7 +89,7 @@ def _flow_record(together: TransportGroup) -> np.dtype[np.void]:
 
 
 def keys_record(transport: Transport) -> Table:
-    """Return the keys of all transports of a group, with those of ``transport`` filled in.
+    """Return a record with the keys of all transports of a group, and the values of one of them.
 
     Keys that TCP's or RUD's transports share are under ``tcp`` and ``rud``.  A member of an
     enumeration is stored as its position.
@@ -106,7 +106,7 @@ def keys_record(transport: Transport) -> Table:
 
 @cache
 def _keys_record(together: TransportGroup) -> np.dtype[np.void]:
-    """Return the record type of keys, with a byte whose name selects the hooks."""
+    """Return the record type of keys, with one byte whose name identifies the group's hooks."""
     names = _SHARED | {each.name: each for each in together.transports}
     fields = [(name, _record(of)) for name, of in names.items()]
     return np.dtype([*fields, (together.version or "ours", "i1")], align=True)
@@ -130,7 +130,7 @@ Draws = Callable[[int], Floats]  # the next n random numbers of a run
 
 
 def new_run(fabric: Fabric, settings: Settings, transport: Transport, draws: Draws) -> Run:
-    """Return tables without flows from checked inputs; growing tables have at least one row."""
+    """Return tables without flows for a checked fabric and settings; growing ones have a row."""
     carries, speaks = int(transport.telemetry), int(transport.speaks_tcp)
     unordered, credited = int(isinstance(transport, Rud)), int(transport.gives_credits)
     shared = shared_buffers(fabric, settings)
@@ -178,13 +178,13 @@ def new_run(fabric: Fabric, settings: Settings, transport: Transport, draws: Dra
 
 
 def _grow_tables(run: Run, n: int, *names: str) -> Run:
-    """Return the run with ``n`` rows in each of these tables, except for unused ones."""
+    """Return the run with ``n`` rows in each of the named tables, except for unused tables."""
     tables = {name: getattr(run, name) for name in names}
     return run._replace(**{name: grow_table(of, n) for name, of in tables.items() if len(of)})
 
 
 def add_flows(run: Run, flows: Table, n_after: int, known: KnownWays) -> Run:
-    """Return the run with more flows, which wait for ``n_after`` others."""
+    """Return the run with ``flows`` added, which wait for ``n_after`` flows in all."""
     counts = run.counts[0]
     first, n = int(counts["n_flows"]), int(counts["n_flows"]) + len(flows)
     counts["n_flows"] = n
@@ -204,7 +204,7 @@ def add_flows(run: Run, flows: Table, n_after: int, known: KnownWays) -> Run:
 
 
 def new_flows(run: Run, flows: Table, known: KnownWays) -> Table:
-    """Return flows that have not started (FLOW) from checked ones (TAKEN)."""
+    """Return records of flows that have not started (FLOW) from checked flows (TAKEN)."""
     table, way = np.zeros(len(flows), run.flows.dtype), known.table[flows["ways"]]
     for name in ("size", "window", "round_trip", "ways", "n_ways"):
         table[name] = flows[name]
@@ -223,7 +223,7 @@ def new_flows(run: Run, flows: Table, known: KnownWays) -> Table:
 
 
 def _add_segments(run: Run, first: int, n: int) -> Run:
-    """Add TCP's state of the flows from ``first`` on, and of their segments."""
+    """Add rows for TCP's state of the flows from ``first`` on, and of their segments."""
     keys, counts, new = run.keys["tcp"][0], run.counts[0], run.tcp[first:n]
     new["n_segments"] = -(-run.flows["size"][first:n] // run.settings.payload)
     ends = counts["n_segments"] + np.cumsum(new["n_segments"] + 1)  # one behind each flow's last
@@ -239,7 +239,7 @@ def _add_segments(run: Run, first: int, n: int) -> Run:
 
 
 def _add_packets(run: Run, first: int, n: int) -> Run:
-    """Add the delivery state of the flows from ``first`` on, of their packets and values."""
+    """Add rows for RUD's state of the flows from ``first`` on, their packets and entropy values."""
     counts, new = run.counts[0], run.rud[first:n]
     new["n_packets"] = -(-run.flows["size"][first:n] // run.settings.payload)
     ends = counts["n_segments"] + np.cumsum(new["n_packets"].astype(np.int64))
@@ -252,7 +252,7 @@ def _add_packets(run: Run, first: int, n: int) -> Run:
 
 
 def _add_pairs(run: Run, senders: Longs) -> Run:
-    """Make room for the queue pairs of more flows; a port that needs more moves to the end."""
+    """Make room for the queue pairs of more flows; a port that needs more room moves to the end."""
     more = np.bincount(senders, minlength=len(run.ports))
     ports, counts = run.ports, run.counts[0]
     ports["flows"] += more
@@ -288,10 +288,10 @@ def reserve_events(run: Run, n: int) -> Run:
 
 
 def _bucket_shift(fabric: Fabric, settings: Settings) -> int:
-    """Return the base-2 logarithm of the width of an agenda bucket (ticks).
+    """Return the base-2 logarithm of the width of a calendar bucket (ticks).
 
-    It is about a nanosecond; more where half of the ports need longer for the largest packet and
-    its way than all buckets last, so that few events are beyond them.
+    It is about a nanosecond, and wider where half of the ports need more time for the largest
+    packet and its delay than all buckets span, so that few events are beyond the buckets.
     """
     bits = 8 * (settings.payload + settings.data_header) * settings.ticks
     each = sorted(bits // port.rate + port.delay for port in fabric.ports)
@@ -300,7 +300,7 @@ def _bucket_shift(fabric: Fabric, settings: Settings) -> int:
 
 
 def _pacers(n: int) -> Table:
-    """Return ``n`` pacers that grant no credit yet."""
+    """Return ``n`` credit pacers of receivers' ports, which grant no credit yet."""
     table = zeros(n, state.PACER)
     table["share"], table["number"] = 1, NONE
     for name in ("wanting", "content"):
@@ -309,7 +309,7 @@ def _pacers(n: int) -> Table:
 
 
 def _ports(fabric: Fabric, settings: Settings) -> Table:
-    """Return a row for each priority of each port."""
+    """Return the table of ports, with a row for each priority of each port."""
     n, order = settings.priorities, {switch: i for i, switch in enumerate(fabric.buffers)}
     numbers = {(port.node, port.to): n * i for i, port in enumerate(fabric.ports)}
     never = Marking(_ANY, _ANY, 0.0)

@@ -1,10 +1,10 @@
 """TCP: selective acknowledgements, retransmission and timers.
 
-The receiver acknowledges every segment, with up to three blocks of what arrived out of order (RFC
-2018).  The sender keeps a scoreboard and an estimate of the segments in flight, the pipe, and finds
-losses and recovers from them as RFC 6675 says; a timer finds all other losses (RFC 6298).  Round
-trips are measured by time stamps (RFC 7323), so those of retransmitted segments count, too.  Reno
-and CUBIC define how the window grows and shrinks.
+The receiver acknowledges every segment, with up to three blocks of segments that arrived out of
+order (RFC 2018).  The sender keeps a scoreboard and an estimate of the segments in flight, the
+pipe, and detects and repairs losses by RFC 6675; a timer finds all other losses (RFC 6298).  Round
+trips are measured by time stamps (RFC 7323), so retransmitted segments count, too.  Reno and CUBIC
+define how the window grows and shrinks.
 """
 
 from abc import abstractmethod
@@ -35,9 +35,10 @@ _OPEN, _RECOVERY, _TIMED_OUT = range(3)
 
 @dataclass(frozen=True)
 class Tcp(Transport):
-    """Base class of transports with TCP segments, which define how the window grows and shrinks.
+    """Base class of transports with TCP segments.
 
-    Subclasses have its keys, too.  A time-out calls ``shrink``, then ``time_out``.
+    Subclasses define how the window grows and shrinks; they inherit the keys (settings) of this
+    class. A time-out calls ``shrink``, then ``time_out``.
     """
 
     first_window: float = 10.0  # segments (RFC 6928)
@@ -71,24 +72,25 @@ class Tcp(Transport):
     @staticmethod
     @abstractmethod
     def grow(r: Any, flow: int, passed: int) -> None:
-        """Grow the window after an ACK of ``passed`` new segments in congestion avoidance."""
+        """Grow the window in congestion avoidance, after an ACK of ``passed`` new segments."""
 
     @staticmethod
     @abstractmethod
     def shrink(r: Any, flow: int, _: int) -> None:
-        """Set the slow-start threshold after a loss."""
+        """Set the slow-start threshold after a detected loss."""
 
     @staticmethod
     @abstractmethod
     def time_out(r: Any, flow: int, _: int) -> None:
-        """Handle a loss found by the timer."""
+        """React to a loss that the retransmission timer found."""
 
 
 @inlined
 def in_flight(r: Run, flow: int) -> float:
     """Return the number of unacknowledged segments, at most the window (RFC 9438, 4.6).
 
-    More would raise the window of a long recovery: they have arrived, as ACKs reported.
+    In a long recovery more segments are unacknowledged, but ACKs have reported their arrival;
+    counting them would raise the window.
     """
     t = r.tcp[flow]
     return min(float(t.next - t.una), t.cwnd)
@@ -96,7 +98,7 @@ def in_flight(r: Run, flow: int) -> float:
 
 @inlined
 def may_send(r: Run, flow: int) -> bool:
-    """Return whether there is a segment to send, and the pipe has room for it."""
+    """Return whether the flow has a segment to send, and the pipe has room for it."""
     t = r.tcp[flow]
     if t.pipe + 1 > t.cwnd:
         return False
@@ -109,7 +111,7 @@ def may_send(r: Run, flow: int) -> bool:
 
 @kernel
 def next_segment(r: Run, flow: int) -> int:
-    """Return the segment to send: the first lost one (RFC 6675, NextSeg 1), or a new one."""
+    """Return the number of the segment to send: the first lost one (RFC 6675), or a new one."""
     t = r.tcp[flow]
     if t.n_lost > 0:
         segment = max(t.resend, t.una)
@@ -149,7 +151,7 @@ def receive(r: Run, flow: int, packet: int, n_bytes: int) -> None:
 
 @kernel
 def _note_block(r: Run, flow: int, segment: int) -> None:
-    """Put the newest block, merged with adjacent ones, first; the oldest is forgotten."""
+    """Put the block of ``segment``, merged with adjacent ones, first; forget the oldest block."""
     expected = r.tcp[flow].expected
     start, end = segment, segment + 1
     for i in range(SACK_BLOCKS):
@@ -178,7 +180,7 @@ def _note_block(r: Run, flow: int, segment: int) -> None:
 
 @kernel
 def on_ack(r: Run, flow: int, packet: int) -> None:
-    """Update the scoreboard, recover from losses, and let the window grow if there are none."""
+    """Update the scoreboard; recover from losses, or grow the window if none are detected."""
     t, k, f, now = r.tcp[flow], r.packets[packet], r.flows[flow], r.agenda.counts[0].now
     _measure(r, flow, now - k.stamp)
     if 2 * t.pipe < t.cwnd:
@@ -238,7 +240,7 @@ def on_timer(r: Run, flow: int) -> int:
 
 @kernel
 def _acknowledge(r: Run, flow: int, n: int) -> None:
-    """Acknowledge the next ``n`` segments cumulatively."""
+    """Record that the next ``n`` segments are acknowledged cumulatively."""
     t = r.tcp[flow]
     for _ in range(n):
         if r.segments[t.first + t.una] & _SACKED == 0:
@@ -265,7 +267,7 @@ def _sack(r: Run, flow: int, start: int, end: int) -> None:
 
 @kernel
 def _next_hole(r: Run, first: int, segment: int) -> int:
-    """Return the first segment from ``segment`` on that is not sacked (path halving)."""
+    """Return the first segment from ``segment`` on without a SACK (union-find, path halving)."""
     while r.skips[first + segment] > 0:
         skip = r.skips[first + segment] + r.skips[first + segment + r.skips[first + segment]]
         r.skips[first + segment] = skip
@@ -275,7 +277,7 @@ def _next_hole(r: Run, first: int, segment: int) -> int:
 
 @inlined
 def _leave_pipe(r: Run, flow: int, segment: int) -> None:
-    """Remove a segment from the pipe, or from the lost ones."""
+    """Remove a segment from the pipe (segments in flight), or from the lost segments."""
     t = r.tcp[flow]
     known = r.segments[t.first + segment]
     if known & _LOST == 0 or known & _RESENT:
@@ -286,7 +288,7 @@ def _leave_pipe(r: Run, flow: int, segment: int) -> None:
 
 @kernel
 def _find_losses(r: Run, flow: int) -> None:
-    """Mark segments as lost that have enough sacked ones above them (RFC 6675, IsLost)."""
+    """Mark segments as lost if enough segments above them are sacked (RFC 6675, IsLost)."""
     t = r.tcp[flow]
     while t.lost_upto < t.next:
         at = t.first + t.lost_upto
@@ -325,7 +327,7 @@ def _restart_timer(r: Run, flow: int) -> None:
 
 @inlined
 def _start_timer(r: Run, flow: int) -> None:
-    """Plan a check of the timer; it runs again if ACKs restarted the timer."""
+    """Plan a check of the retransmission timer, which restarts itself if ACKs moved the timer."""
     t = r.tcp[flow]
     t.timer_at = t.times_out_at
     t.timer = plan(r.agenda, t.timer_at, RETRANSMIT | flow << KIND_BITS)

@@ -1,1 +1,1 @@
-"""The phase kernel: chunks move through the dimensions of a network phase by phase."""
+"""The phase kernel: each chunk of a collective passes the network dimensions phase by phase."""

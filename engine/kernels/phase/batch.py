@@ -1,7 +1,7 @@
 """Run programs by phases: one point, or a batch of points in one compiled call.
 
-The module also holds the measures of a run, the entry points that Python calls (compiled for each
-set of rules), and the error that explains a deadlock.
+The module also holds the measures (results) of a run, the entry points that Python calls (compiled
+for each set of rules), and the error that explains a deadlock.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ from dimsweep.engine.lower.program import (
 
 
 class Measures(NamedTuple):
-    """Measures of the kernel, one row per point: P points, C classes, D dimensions, L tallies."""
+    """Results of the kernel, one row per point: P points, C classes, D dimensions, L tallies."""
 
     outcome: Ints  # (P,)
     time: Longs  # (P,) ps
@@ -67,7 +67,7 @@ class Measures(NamedTuple):
 
 
 def empty_measures(s: Structure, n: int) -> Measures:
-    """Allocate the measures of ``n`` points."""
+    """Allocate the results of ``n`` points for structure ``s``."""
     c, d = s.shape.n_classes, s.shape.n_dims
     return Measures(
         outcome=np.zeros(n, dtype=np.int32),
@@ -85,7 +85,7 @@ def empty_measures(s: Structure, n: int) -> Measures:
 
 @kernel
 def run_points_of(sim: Sim, bandwidth: Floats, latency: Longs, out: Measures) -> None:
-    """Simulate and measure each point of bandwidths and latencies, shape (P, D) each."""
+    """Simulate each point of ``bandwidth`` and ``latency``, shape (P, D) each, into ``out``."""
     lay_out_chunks(sim)
     for point in range(len(bandwidth)):
         longest = time_all(sim, bandwidth[point], latency[point]) + time_chains(sim)
@@ -124,7 +124,7 @@ def _write_measures(sim: Sim, out: Measures, point: int) -> None:
 
 
 class _CompiledEntrances(NamedTuple):
-    """Compiled entry points; see :class:`Entrances`."""
+    """The compiled functions through which Python calls the kernel; see :class:`Entrances`."""
 
     run_points: Any
     time_phases: Any
@@ -133,14 +133,14 @@ class _CompiledEntrances(NamedTuple):
 
 @compiled
 def _make_no_notes(n_slots: int, n_classes: int) -> None:
-    """Return no notes: the model keeps none."""
+    """Return None: the model's rules keep no extra state."""
 
 
 def build_entrances(rules: Rules, new_own: Any = _make_no_notes) -> _CompiledEntrances:
-    """Compile the entry points for a set of rules.
+    """Compile the kernel's entry points for a set of rules.
 
-    ``new_own`` is a compiled function that allocates the notes of these rules for the given numbers
-    of slots (:mod:`engine.kernels.phase.classes`) and classes.
+    ``new_own`` is a compiled function that allocates the extra state of these rules for the given
+    numbers of slots (:mod:`engine.kernels.phase.classes`) and classes.
     """
 
     @compiled
@@ -172,19 +172,19 @@ def build_entrances(rules: Rules, new_own: Any = _make_no_notes) -> _CompiledEnt
 
 @cache
 def entrances_of_order(choose: Any) -> _CompiledEntrances:
-    """Return the model's entry points with ``choose`` as the order of dimensions."""
+    """Return the entry points of the model's rules, with ``choose`` as the order of dimensions."""
     return build_entrances(MODEL._replace(choose=choose))
 
 
 def entrances_of(program: Program) -> Entrances:
-    """Return the entry points for the rules of a program."""
+    """Return the kernel's entry points for the rules of a program."""
     if program.entrances is not None:
         return program.entrances
     return entrances_of_order(orders.choice_function(program.structure.shape.order))
 
 
 def times_of(program: Program) -> PhaseTimes:
-    """Return the phase times of a program at its own point."""
+    """Return the phase times of a program at its own bandwidth and latency."""
     times = empty_phase_times(program.structure)
     point = program.bandwidth, program.latency
     entrances_of(program).time_phases(program.structure, *point, times)
@@ -197,10 +197,10 @@ _SHOWN = 8
 def explain_stuck(
     program: Program, states: Sequence[int], runs: Mapping[int, int]
 ) -> DimsweepError:
-    """Return an error that names the waiting ranks and operators and their reasons.
+    """Return an error that names the waiting ranks and operators, and why they wait.
 
-    ``states`` are those of the nodes, as the phase kernel numbers them; ``runs`` maps a
-    stream to the node that it runs.
+    ``states`` are the states of the nodes, as the phase kernel numbers them; ``runs`` maps a stream
+    to the node that it runs.
     """
     s, names = program.structure, program.names
     behind, reasons = _stream_blockers(program, states), []
@@ -228,7 +228,7 @@ def explain_stuck(
 
 
 def _stream_blockers(program: Program, states: Sequence[int]) -> dict[int, int]:
-    """Map each collective that waits only for its stream to the operator before it."""
+    """Map each collective that only waits for its stream to the operator before it there."""
     nodes, following = program.structure.nodes, program.structure.following
     before = np.repeat(np.arange(len(nodes)), nodes["next_end"] - nodes["next_start"])
     waits = np.asarray(states)[before] != DONE
@@ -257,7 +257,7 @@ def _running_reason(program: Program, states: Sequence[int], node: int) -> str:
 
 @dataclass(frozen=True)
 class Run:
-    """One simulated point with its final ``state`` and ``times``."""
+    """One simulated point of a program, with its final ``state`` and its phase ``times``."""
 
     program: Program
     measures: Measures
@@ -267,16 +267,16 @@ class Run:
 
 
 class Runner:
-    """Runs a program at many points; the preparation is done once."""
+    """Simulates a program at many points (bandwidths, latencies); prepares it once."""
 
     def __init__(self, program: Program) -> None:
         _check_algorithms(program)
         self.program = program
 
     def batch(self, bandwidth: ArrayLike, latency: ArrayLike | None = None) -> Measures:
-        """Simulate P points in one compiled call per choice of a collective library.
+        """Simulate P points in one compiled call per choice of algorithms by a collective library.
 
-        ``bandwidth`` has shape (P, D) in bytes/s, ``latency`` the same in ps, or (D,) for all
+        ``bandwidth`` has shape (P, D) in bytes/s, ``latency`` shape (P, D) in ps, or (D,) for all
         points (the program's own if not given).  A point that cannot finish has an ``outcome``
         other than FINISHED and a time of -1; see :func:`outcome_error`.  Raises
         :class:`DimsweepError` for a bandwidth that is not positive, another shape, or a deadlock
@@ -309,12 +309,12 @@ class Runner:
 
     @cached_property
     def _chained(self) -> Structure:
-        """The structure with its chains; as it is for other rules."""
+        """The structure with chains of operators merged; unchanged under an extension's rules."""
         s = self.program.structure
         return join_chains(s) if self.program.entrances is None else s
 
     def _run_one_choice(self, program: Program, points: Floats, delays: Longs) -> Measures:
-        """Simulate points at which a library chooses the same collectives as ``program``."""
+        """Simulate points at which a library chooses the algorithms that ``program`` has."""
         s = self._chained  # the same, whatever it chooses
         if program.chooser is not None and program is not self.program:
             s = program.chooser.apply(s, program.chosen)
@@ -340,7 +340,7 @@ def _run(program: Program, s: Structure, points: Floats, delays: Longs, *, recor
 
 
 def _write_rows(measures: Measures, rows: Longs, some: Measures) -> None:
-    """Write the measures of some points into their rows."""
+    """Copy the results ``some`` of some points into their ``rows`` of ``measures``."""
     for name, value in some._asdict().items():
         if isinstance(value, Path):
             for into, column in zip(getattr(measures, name), value, strict=True):
@@ -383,9 +383,9 @@ def try_one(program: Program, *, record: bool = False) -> Run:
 
 
 def _fill_open_points(program: Program, points: Floats, delays: Longs, out: Measures) -> bool:
-    """Let the witness simulate the points that the kernel left open; return if any.
+    """Let the program's witness simulate the points left open; return whether there are any.
 
-    For these points only times are known: bytes sent and the path's demand are NaN.
+    For these points only times are known: bytes sent and the critical path's demand are NaN.
     """
     if program.witness is None:
         return False

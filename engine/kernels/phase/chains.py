@@ -41,7 +41,7 @@ Bools = NDArray[np.bool_]
 
 
 def join_chains(s: Structure) -> Structure:
-    """Return the structure with each chain merged into a single node."""
+    """Return the structure with each chain merged into a single node, to simulate it faster."""
     if not _is_plain(s):
         return s
     order = np.argsort(s.following, kind="stable")
@@ -52,19 +52,19 @@ def join_chains(s: Structure) -> Structure:
 
 
 class _Predecessors(NamedTuple):
-    """The nodes that each node waits for: ``waits`` entries from ``start`` on."""
+    """The predecessors of all nodes in one array: node i has ``waits`` from ``start[i]`` on."""
 
     nodes: Longs
     start: Longs
 
 
 def _sources(s: Structure) -> Longs:
-    """Return the predecessor of each entry of ``following``."""
+    """Return the node whose successor each entry of ``following`` is."""
     return ragged_positions(s.nodes["next_end"] - s.nodes["next_start"])[0]
 
 
 def _is_plain(s: Structure) -> bool:
-    """Return whether streams and ports follow the model's rules, which chains rely on."""
+    """Return whether streams and ports follow the default rules, which chains rely on."""
     shape, nodes = s.shape, s.nodes
     rules = (shape.stream_order, shape.places, len(s.listed))
     if rules != (StreamOrder.ARRIVAL, 1, 0) or shape.n_ports != shape.n_dims:
@@ -76,7 +76,7 @@ def _is_plain(s: Structure) -> bool:
 
 
 def _find_undisturbed(s: Structure) -> Bools:
-    """Return a mask of the nodes that may be links of a chain."""
+    """Return a mask of the nodes that no other user of their stream or port can delay."""
     kind, shape = s.nodes["kind"], s.shape
     ports = np.zeros(len(s.forms), dtype=np.int64)  # of a form, bit by bit
     dims = s.forms["use_end"] - s.forms["use_start"]
@@ -101,7 +101,7 @@ def _find_undisturbed(s: Structure) -> Bools:
 
 
 def _find_serial_forms(s: Structure) -> Bools:
-    """Return a mask of the forms whose chunks' phases follow without gaps on one port."""
+    """Return a mask of the forms whose chunks occupy one port without gaps."""
     forms, own_ways = s.forms, s.shape.order > 0
     alone = (forms["use_end"] - forms["use_start"] == 1) & (forms["kind"] != program.POINT_TO_POINT)
     return alone & (forms["n_bytes"] > 0) & ((forms["chunks"] == 1) | (not own_ways))
@@ -111,11 +111,11 @@ def _find_serial_forms(s: Structure) -> Bools:
 def _note_in_step(
     nodes: Table, following: Indices, uses: Longs, resource: int, in_step: Longs
 ) -> None:
-    """Set bit ``resource`` of each node that is ordered with all users in its class.
+    """Set bit ``resource`` of each node that the graph orders with all its users in the class.
 
-    Counting along the graph: of the users that stand before a node, the first ``known[node]`` come
-    before it.  Where ways meet, that may be fewer than there are: then a node is taken for
-    disturbed that is not.
+    The function counts along the graph: of the users listed before a node, at least the first
+    ``known[node]`` precede it.  Where paths merge, more may precede it: then an undisturbed node is
+    treated as disturbed.
     """
     bit, n = 1 << resource, len(nodes)
     known, before = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.bool_)
@@ -148,7 +148,7 @@ def _find_chains(
 ) -> int:
     """Write the first and last node of every chain into ``ends``; return the number of chains.
 
-    Chains are taken from the front, each as long as can be.
+    Chains are found from the front, each as long as possible.
     """
     n, count, first = len(nodes), 0, 0
     while first < n:
@@ -175,7 +175,7 @@ def _find_chains(
 
 @kernel
 def _reaches_back(nodes: Table, before: _Predecessors, node: int, first: int) -> bool:
-    """Return whether the node waits for nodes before ``first``, or for none."""
+    """Return whether a node waits for no node, or for nodes before ``first``."""
     start = before.start[node]
     for other in before.nodes[start : start + nodes[node]["waits"]]:
         if other < first:
@@ -248,7 +248,7 @@ def _list_chains(
 
 
 def _link_rows(s: Structure) -> Table:
-    """Return every node as a link, with its number of predecessors as ``before_end``."""
+    """Return a LINK for every node, with its number of predecessors as ``before_end``."""
     of, rows = s.nodes, np.zeros(len(s.nodes), dtype=program.LINK)
     collective = of["kind"] == NodeKind.COLLECTIVE
     form = s.flows["form"][of["flow"][collective]]
@@ -263,7 +263,7 @@ def _link_rows(s: Structure) -> Table:
 
 
 def _keep_flows(s: Structure, kept: Bools, node: Longs) -> tuple[Table, Table]:
-    """Return the flows that remain, and their members."""
+    """Return the flows outside chains, and their members, with nodes renumbered."""
     flows = s.flows[kept]
     count = s.flows["member_end"] - s.flows["member_start"]
     members = s.members[np.repeat(kept, count)]
@@ -276,7 +276,7 @@ def _keep_flows(s: Structure, kept: Bools, node: Longs) -> tuple[Table, Table]:
 
 @kernel
 def time_chains(sim: Sim) -> float:
-    """Time all chains; return the sum of the durations of all links of all nodes (ps)."""
+    """Time all chains at one point; return the summed duration (ps) of all links of all nodes."""
     sim.st.chain_bytes.fill(0.0)
     for number in range(len(sim.s.chains)):
         first, end = sim.s.chains[number].start, sim.s.chains[number].end
@@ -302,7 +302,7 @@ def time_chains(sim: Sim) -> float:
 
 @kernel
 def _time_link(sim: Sim, i: int) -> float:
-    """Set the start, the end and the critical predecessor of link ``i``; return its duration."""
+    """Set start, end and critical predecessor of link ``i``; return its duration (ps)."""
     link, out, rank = sim.s.links[i], sim.st.links[i], -1
     out.start, out.busy, out.critical, out.on_path = 0, 0, NONE, 0
     for before in sim.s.links_before[link.before_start : link.before_end]:
@@ -325,7 +325,7 @@ def _time_link(sim: Sim, i: int) -> float:
 
 @inlined
 def _critical_rank(sim: Sim, before: int, link: int) -> int:
-    """Rank a predecessor that ends as late as others: freed port, then stream, then order."""
+    """Rank link ``before`` among predecessors of equal end: freed port, then stream, then order."""
     mine, its = sim.s.links[link], sim.s.links[before]
     flies = sim.st.links[before].busy < sim.st.links[before].end - sim.st.links[before].start
     if mine.port == its.port and not flies:
@@ -337,7 +337,7 @@ def _critical_rank(sim: Sim, before: int, link: int) -> int:
 
 @inlined
 def _insert_marks(sim: Sim, first: int, i: int) -> None:
-    """Insert the begin and the end of link ``i`` into the sorted marks of its chain."""
+    """Insert begin and end of link ``i`` into the time-sorted marks of its chain."""
     for n in range(2 * i, 2 * i + 2):
         begins = n == 2 * i
         due, at = sim.st.links[i].start if begins else sim.st.links[i].end, n

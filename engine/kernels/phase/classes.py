@@ -1,9 +1,9 @@
 """Classes of ranks: their next event, their time account, and accesses to shared memories.
 
-A class has slots: one for each stream that times an operator, one for each place at its ports, and
-the last one for the first of its flows that wait for latencies only.  ``State.due`` holds the end
-time of each slot, or NEVER.  ``State.tree`` is a tournament tree over the earliest end of every
-class: its leaves are the classes, and 1 is its root.
+A class has *slots* for the intervals in progress: one for each stream that times an operator, one
+for each place at its ports, and a last one for the first of its flows that wait for latencies only.
+``State.due`` holds the end time of each slot, or NEVER.  ``State.tree`` is a tournament tree over
+the earliest end of every class: its leaves are the classes, and 1 is its root.
 
 Time is booked as in :mod:`engine.kernels.core.accounts`, inside chains as well.  A class has at
 most one access to a shared memory in flight, and all ranks of a class have it at once.
@@ -31,13 +31,13 @@ from dimsweep.engine.kernels.phase.state import Sim
 
 @inlined
 def class_due(sim: Sim, cls: int) -> int:
-    """Return the time of the next end in a class, or NEVER."""
+    """Return the time at which the next interval of a class ends, or NEVER."""
     return sim.st.tree[(len(sim.st.tree) >> 1) + cls]
 
 
 @inlined
 def set_class_due(sim: Sim, cls: int, due: int) -> None:
-    """Set the time of the next end in a class, and update the tournament tree."""
+    """Set the time at which the next interval of a class ends, and update the tournament tree."""
     i = (len(sim.st.tree) >> 1) + cls
     sim.st.tree[i] = due
     while i > 1:
@@ -50,14 +50,14 @@ def set_class_due(sim: Sim, cls: int, due: int) -> None:
 
 @inlined
 def note_start(sim: Sim, cls: int, due: int) -> None:
-    """Register an interval of the class that ends at ``due``."""
+    """Register that an interval of the class ends at ``due``."""
     if due < class_due(sim, cls):
         set_class_due(sim, cls, due)
 
 
 @inlined
 def begin_on_stream(sim: Sim, node: int, due: int) -> None:
-    """Run a node on its timed stream until ``due``."""
+    """Occupy the slot of a node's stream until ``due``."""
     cls = sim.s.nodes[node].cls
     sim.st.due[slot_of(sim, node)] = due
     note_start(sim, cls, due)
@@ -65,7 +65,7 @@ def begin_on_stream(sim: Sim, node: int, due: int) -> None:
 
 @inlined
 def earliest_end(sim: Sim) -> tuple[int, int]:
-    """Return the next end time and the first class that has it; (NEVER, 0) if none."""
+    """Return the time at which the next interval ends, and its class; (NEVER, 0) if none."""
     now, i, leaf = sim.st.tree[1], 1, len(sim.st.tree) >> 1
     while i < leaf:
         i *= 2
@@ -85,7 +85,7 @@ def next_end(sim: Sim, cls: int) -> int:
 
 @inlined
 def slots_of(sim: Sim, cls: int) -> tuple[int, int]:
-    """Return the slots of a class: from, to."""
+    """Return the range (from, to) of the slots of a class."""
     shape = sim.s.shape
     n = shape.n_timed + shape.n_ports * shape.places + 1
     return cls * n, (cls + 1) * n
@@ -93,20 +93,20 @@ def slots_of(sim: Sim, cls: int) -> tuple[int, int]:
 
 @inlined
 def stream_of(sim: Sim, cls: int, slot: int) -> int:
-    """Return the stream of a class that a slot times."""
+    """Return the stream that a slot of a class belongs to."""
     return cls * sim.s.shape.n_streams + slot - slots_of(sim, cls)[0]
 
 
 @inlined
 def slot_of(sim: Sim, node: int) -> int:
-    """Return the slot of the node's timed stream."""
+    """Return the slot of the stream on which a node runs."""
     cls = sim.s.nodes[node].cls
     return slots_of(sim, cls)[0] + sim.s.nodes[node].stream - cls * sim.s.shape.n_streams
 
 
 @inlined
 def book_class(sim: Sim, number: int, now: int) -> None:
-    """Book the time since the class last changed; call this before the class changes."""
+    """Add the time since a class's last change to its account; call before each change."""
     cls = sim.st.classes[number]
     if cls.clock == now:
         return
@@ -124,7 +124,7 @@ def _book(sim: Sim, number: int, now: int) -> None:
 
 @inlined
 def begin_chain(sim: Sim, node: int, now: int) -> int:
-    """Start a chain, whose first link computes; return its duration (ps)."""
+    """Start a chain on a class; its first link computes.  Return the chain's duration (ps)."""
     cls, chain = sim.st.classes[sim.s.nodes[node].cls], sim.s.nodes[node].tally
     cls.mark = 2 * sim.s.chains[chain].start + 1  # the first link has begun
     cls.mark_due = now + sim.st.marks[cls.mark].due
@@ -133,7 +133,7 @@ def begin_chain(sim: Sim, node: int, now: int) -> int:
 
 @kernel
 def _pass_mark(sim: Sim, number: int) -> None:
-    """Book the begin or the end of a link of the class's chain."""
+    """Book the next begin or end of a link in the chain that a class runs."""
     cls = sim.st.classes[number]
     mark = sim.st.marks[cls.mark]
     _book(sim, number, cls.mark_due)
@@ -154,7 +154,7 @@ def _pass_mark(sim: Sim, number: int) -> None:
 
 @inlined
 def book_flight(sim: Sim, node: int, change: int, now: int) -> None:
-    """Book that the node's communication BEGINS or ENDS to be in flight."""
+    """Record that a node's communication begins or ends (``change``) to be in flight."""
     cls, tally = sim.s.nodes[node].cls, sim.s.nodes[node].tally
     book_class(sim, cls, now)
     change_flight(sim.st.classes[cls], sim.st.tally_exposed, cls, tally, change)
@@ -162,20 +162,20 @@ def book_flight(sim: Sim, node: int, change: int, now: int) -> None:
 
 @inlined
 def book_port(sim: Sim, cls: int, number: int, change: int, now: int) -> None:
-    """Book that a phase BEGINS or ENDS at a port of the class."""
+    """Record that a phase begins or ends (``change``) at a port of a class."""
     book_class(sim, cls, now)
     change_port(sim.st.classes[cls], sim.st.ports[number], change)
 
 
 @inlined
 def is_served(sim: Sim, cls: int, node: int) -> bool:
-    """Return whether shared servers currently move bytes of the class's access ``node``."""
+    """Return whether shared servers are moving bytes of the class's memory access ``node``."""
     return bool(sim.s.nodes[node].service != NONE and sim.st.accesses[cls].node == node)
 
 
 @kernel
 def join_servers(sim: Sim, node: int, now: int) -> None:
-    """Begin an access; its end is computed at the end of the round."""
+    """Begin a memory access; its end is computed at the end of the round."""
     access = sim.st.accesses[sim.s.nodes[node].cls]
     access.node = node
     begin_access(access, now)
@@ -184,7 +184,7 @@ def join_servers(sim: Sim, node: int, now: int) -> None:
 
 @kernel
 def leave_servers(sim: Sim, node: int, now: int) -> int:
-    """Release the servers of an access; return the time at which its latency has passed."""
+    """Release the servers of a memory access; return the time when its latency has passed."""
     sim.st.accesses[sim.s.nodes[node].cls].node = NONE
     sim.st.left_at[node] = sim.st.counts[0].shifts
     _note_shift(sim, node, -1)
@@ -202,7 +202,7 @@ def _note_shift(sim: Sim, node: int, sign: int) -> None:
 
 @kernel
 def settle_servers(sim: Sim, now: int) -> None:
-    """Recompute the shares of all accesses in flight and their end times."""
+    """Recompute the server shares and end times of all memory accesses in flight."""
     sim.st.counts[0].unsettled = 0
     for cls in range(sim.s.shape.n_classes):
         access = sim.st.accesses[cls]

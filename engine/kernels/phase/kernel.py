@@ -64,7 +64,7 @@ from dimsweep.engine.lower.program import Lookahead, NodeKind, StreamOrder
 
 @inlined
 def start_operators(sim: Sim, now: int) -> None:
-    """Queue the ready operators on their streams in program order, and start idle streams."""
+    """Queue the ready operators on their streams in program order, then start idle streams."""
     s, st = sim.s, sim.st
     if st.ready.filled[0] > 1:
         sort_by(st.ready, s.nodes["key"], st.scratch)
@@ -91,7 +91,7 @@ def start_operators(sim: Sim, now: int) -> None:
 
 @inlined
 def _enqueue(sim: Sim, stream: Any, node: int) -> None:
-    """Queue a ready operator on its stream: last, or before the operators with a higher key."""
+    """Queue a ready operator on its stream: last, or before operators with a higher key."""
     waiting = sim.st.nodes
     waiting[node].state = QUEUED
     if sim.s.shape.stream_order == StreamOrder.ARRIVAL:
@@ -142,7 +142,7 @@ def _communicates(kind: int) -> bool:
 
 @inlined
 def _receive(sim: Sim, node: int, now: int) -> None:
-    """Start a receive; end it if its message has already arrived."""
+    """Start a receive operator; end it if its message has already arrived."""
     send = sim.s.members[sim.s.flows[sim.s.nodes[node].flow].member_start].node
     if sim.st.nodes[send].state == DONE:
         put(sim.st.ending, node)
@@ -151,12 +151,12 @@ def _receive(sim: Sim, node: int, now: int) -> None:
 
 @inlined
 def note_expected(sim: Sim, node: int, send: int, now: int) -> None:
-    """Do nothing: the model does not distinguish messages that arrive before their receive."""
+    """Do nothing: the model treats messages that arrive before their receive like others."""
 
 
 @inlined
 def _join_flow(sim: Sim, node: int, now: int) -> None:
-    """Count an arrived member of a flow; the last one sends off the flow's chunks."""
+    """Count an arrived member of a flow; the last member starts the flow's chunks."""
     f = sim.s.nodes[node].flow
     flow, joined = sim.s.flows[f], sim.st.flows[f]
     joined.arrived += 1
@@ -172,14 +172,14 @@ def _join_flow(sim: Sim, node: int, now: int) -> None:
 
 @inlined
 def send_off(sim: Sim, node: int, f: int, now: int) -> None:
-    """Queue all chunks of a flow for their first ports at the end of this round."""
+    """Queue all chunks of flow ``f`` at their first ports at the end of this round."""
     for chunk in range(sim.s.flows[f].chunk_start, sim.s.flows[f].chunk_end):
         move_on(sim, chunk)
 
 
 @inlined
 def end_node(sim: Sim, node: int, now: int) -> None:
-    """End an operator: release its stream and make its followers ready."""
+    """End an operator: release its stream and make its successors ready."""
     s, st = sim.s, sim.st
     static, dynamic, cls = s.nodes[node], st.nodes[node], st.classes[s.nodes[node].cls]
     if _communicates(static.kind):
@@ -208,7 +208,7 @@ def end_node(sim: Sim, node: int, now: int) -> None:
 
 @inlined
 def make_ready(sim: Sim, node: int, critical: int) -> None:
-    """Mark a node as ready; ``critical`` is the interval that ended last before."""
+    """Mark a node as ready; ``critical`` is the interval whose end made it ready."""
     sim.st.nodes[node].critical = critical
     put(sim.st.ready, node)
     if sim.s.nodes[node].lookahead == Lookahead.NONE:
@@ -217,7 +217,10 @@ def make_ready(sim: Sim, node: int, critical: int) -> None:
 
 @kernel
 def run(sim: Sim) -> int:
-    """Simulate one timed program and return the outcome (FINISHED, STUCK or TIED)."""
+    """Simulate the program of ``sim``, whose phases are timed; return the outcome.
+
+    The outcome is FINISHED, STUCK or TIED.
+    """
     st, now = sim.st, long(0)
     first, last = long(0), long(sim.s.shape.n_classes)  # the classes whose turn it is
     _begin(sim)
@@ -257,15 +260,15 @@ def _begin(sim: Sim) -> None:
 
 @inlined
 def begin_run(sim: Sim) -> None:
-    """Do nothing: the model keeps no notes of its own."""
+    """Do nothing: the model's rules keep no extra state to reset."""
 
 
 @inlined
 def end_due(sim: Sim, first: int, last: int, now: int) -> int:
-    """End everything in classes ``first`` to ``last`` that is due now; return the ending nodes.
+    """End all intervals in classes ``first`` to ``last`` that are due; return the number of nodes.
 
     All intervals that end at one instant end together: computations first, then phases, then flows
-    whose latencies have passed.
+    whose latencies have passed.  The nodes that end are listed in ``ending``.
     """
     st, n_timed = sim.st, sim.s.shape.n_timed
     for cls in range(first, last):
@@ -301,7 +304,7 @@ def _end_nodes(sim: Sim, n: int, now: int) -> None:
 
 @inlined
 def _end_on_stream(sim: Sim, cls: int, slot: int, now: int) -> None:
-    """End the operator of a timed stream, or let the latency of its access pass."""
+    """End the operator of a stream's slot, or let the latency of its memory access pass."""
     node = sim.st.streams[classes.stream_of(sim, cls, slot)].node
     due = leave_servers(sim, node, now) if is_served(sim, cls, node) else now
     sim.st.due[slot] = due if due > now else NEVER
@@ -311,10 +314,10 @@ def _end_on_stream(sim: Sim, cls: int, slot: int, now: int) -> None:
 
 @inlined
 def _next_turn(sim: Sim, first: int, last: int) -> tuple[int, int, int]:
-    """Return the next time at which something ends, and the classes (from, to) to process.
+    """Return the next time at which an interval ends, and the classes (from, to) to process.
 
     Usually all classes take part in a turn.  A class whose next ends affect no other class proceeds
-    alone, ahead of the others, with the same result.
+    alone, ahead of the others, with an equal result.
     """
     n = sim.s.shape.n_classes
     if last - first < n:
@@ -329,7 +332,7 @@ def _next_turn(sim: Sim, first: int, last: int) -> tuple[int, int, int]:
 
 @inlined
 def can_run_ahead(sim: Sim, cls: int, now: int) -> bool:
-    """Return whether everything that ends in the class at ``now`` affects this class only."""
+    """Return whether all intervals that end in a class at ``now`` affect only this class."""
     if now == NEVER or sim.st.classes[cls].bound > 0:
         return False
     return sim.st.classes[cls].felt == 0 or _can_end_unnoticed(sim, cls, now)
@@ -337,7 +340,7 @@ def can_run_ahead(sim: Sim, cls: int, now: int) -> bool:
 
 @kernel
 def _can_end_unnoticed(sim: Sim, cls: int, now: int) -> bool:
-    """Return whether nothing that ends in the class at ``now`` affects other classes."""
+    """Return whether no interval that ends in a class at ``now`` affects another class."""
     st, slots = sim.st, classes.slots_of(sim, cls)
     streams_end = slots[0] + sim.s.shape.n_timed
     for slot in range(streams_end, slots[1] - 1):

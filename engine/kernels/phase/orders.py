@@ -1,10 +1,10 @@
 """Orders in which the chunks of a collective visit its dimensions; each order is a kernel.
 
-``ORDERS[name] = choose`` registers one.  ``choose(sim, f, chunk)`` is asked for chunk after chunk
-of form ``f``: it writes into ``sim.times.order`` a permutation of the form's uses
-(``sim.s.forms[f]`` says which these are), of a reduce-scatter; an all-gather takes them backwards.
-``sim.times.loads``, of each dimension that is used, and the order of the chunk before are kept from
-chunk to chunk: zero, and the baseline's, at first.
+``ORDERS[name] = choose`` registers one.  ``choose(sim, f, chunk)`` is called for each chunk of form
+``f`` in turn.  It writes into ``sim.times.order`` a permutation of the form's uses (its dimensions,
+see ``sim.s.forms[f]``) for a reduce-scatter; an all-gather visits them in reverse.
+``sim.times.loads`` (ps per used dimension) and the previous chunk's order are kept from chunk to
+chunk; they start as zeros and the baseline order.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ from dimsweep.engine.units import PICOSECONDS
 
 @kernel
 def load_of(sim: Any, use: Any, held: float) -> float:
-    """Return the transfer time (ps) that a reduce-scatter of ``held`` bytes adds to a dimension."""
+    """Return the transfer time (ps) of a reduce-scatter of ``held`` bytes in dimension ``use``."""
     chosen, fraction = sim.s.phase_steps[use.scatter], 0.0
     for step in sim.s.steps[chosen.step_start : chosen.step_end]:
         fraction += step.count * step.n_bytes
@@ -28,7 +28,7 @@ def load_of(sim: Any, use: Any, held: float) -> float:
 
 @inlined
 def bytes_on_entry(sim: Any, f: int) -> float:
-    """Return the bytes of a chunk on entering its reduce-scatter.
+    """Return the bytes with which a chunk of form ``f`` enters its reduce-scatter.
 
     An all-gather is scheduled as the reduce-scatter that it reverses.
     """
@@ -44,9 +44,9 @@ def bytes_on_entry(sim: Any, f: int) -> float:
 def themis(sim: Any, f: int, chunk: int) -> None:
     """Order the dimensions of a chunk by load, least loaded first (Themis, ISCA 2022).
 
-    Latencies, which keep no port busy, are no load.  While loads differ by less than the time of a
-    sixteenth of the chunk on the least loaded dimension, the baseline order is as good.  Of equal
-    loads that of the inner dimension goes first; what rounding made of them does not matter.
+    Latencies do not count as load, because they keep no port busy.  While loads differ by less than
+    the time of a sixteenth of the chunk on the least loaded dimension, the baseline order is kept.
+    Of equal loads (up to rounding) the inner dimension goes first.
     """
     s, form, loads, order = sim.s, sim.s.forms[f], sim.times.loads, sim.times.order
     uses, held = s.uses[form.use_start : form.use_end], bytes_on_entry(sim, f)
@@ -74,7 +74,7 @@ _choosers: dict[int, Any] = {}  # by these numbers
 
 
 def choice_function(order: int) -> Any:
-    """Return the function that orders dimensions for ``order``; Themis by default."""
+    """Return the compiled function for an order's number; Themis's if it is unknown."""
     return _choosers.get(order, themis)
 
 

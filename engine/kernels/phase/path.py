@@ -33,10 +33,10 @@ from dimsweep.engine.lower.program import Floats, Longs, NodeKind, Structure
 
 
 class Path(NamedTuple):
-    """Critical paths, one row per point: P points, D dimensions.
+    """The critical paths of P points in D dimensions, one row per point.
 
-    The seconds of a point, in picoseconds, add up to its time exactly.  A transfer from point to
-    point counts in its narrowest dimension, but for its latencies.
+    The times of a point, in picoseconds, add up to its simulated time exactly.  A point-to-point
+    message counts in its narrowest dimension, except for its latencies.
     """
 
     compute: Longs  # (P,) ps of computations
@@ -58,7 +58,7 @@ def empty_path(s: Structure, n: int) -> Path:
 
 
 class Row(NamedTuple):
-    """One row of critical paths to write; without ``seconds``, only its slopes."""
+    """The row of :class:`Path` to write; if ``seconds`` is false, only ``hops`` and ``demand``."""
 
     path: Path
     number: int
@@ -67,7 +67,7 @@ class Row(NamedTuple):
 
 @kernel
 def walk_back(sim: Sim, path: Path, point: int) -> None:
-    """Write the critical path of the run into row ``point``, which is all zeros before."""
+    """Write the critical path of a finished run into row ``point``, which must be all zeros."""
     st, last, out = sim.st, long(sim.st.counts[0].last), by_reference(Row(path, point, True))
     _reset_visits(st)
     access = _visit_back(sim, out, last, 1.0)
@@ -85,7 +85,7 @@ def walk_back(sim: Sim, path: Path, point: int) -> None:
 
 
 class Chain(NamedTuple):
-    """The intervals of one critical path, last interval first."""
+    """The intervals on one critical path, last interval first."""
 
     nodes: Longs  # computations and accesses
     phases: Longs  # numbers of phases among all chunks'
@@ -94,7 +94,7 @@ class Chain(NamedTuple):
 
 @compiled
 def read_chain(new_state: State) -> Chain:
-    """Return the critical path of the run in ``new_state``."""
+    """Return the intervals on the critical path of a finished run."""
     st, n = by_reference(new_state), 0
     interval = long(st.counts[0].last)
     while interval != BEGINNING:
@@ -120,7 +120,7 @@ def read_chain(new_state: State) -> Chain:
 
 @kernel
 def _critical_predecessor(st: State, interval: int) -> int:
-    """Return the interval whose end let ``interval`` begin."""
+    """Return the interval whose end allowed ``interval`` to begin."""
     if interval < 0:
         return long(st.phase_critical[transfer_of(interval)])
     if interval < len(st.phase_of):
@@ -130,7 +130,7 @@ def _critical_predecessor(st: State, interval: int) -> int:
 
 @kernel
 def add_labelled_phases(sim: Sim, chain: Chain, labels: Longs, path: Path) -> None:
-    """Add the seconds of each phase on the critical path to the row of its label."""
+    """Add the time of each phase on a critical path to the row of ``path`` given by its label."""
     for label in range(len(path.compute)):
         _reset_visits(sim.st)
         for i in range(len(chain.phases)):
@@ -150,10 +150,10 @@ def _reset_visits(st: State) -> None:
 
 @kernel
 def _visit_back(sim: Sim, out: Row, interval: int, weight: float) -> int:
-    """Count the intervals of the chain that ends with ``interval``, ``weight`` times each.
+    """Add ``weight`` to each interval on the critical path that ends with ``interval``.
 
     Stop at the beginning (return NONE), or at an access that shares servers (return its node).  If
-    ``out.seconds`` is set, also add the seconds of computing.
+    ``out.seconds`` is set, also add the time of computations to the row.
     """
     s, st = sim.s, sim.st
     while interval != BEGINNING:
@@ -177,7 +177,7 @@ def _visit_back(sim: Sim, out: Row, interval: int, weight: float) -> int:
 
 @kernel
 def _weigh_shifts(sim: Sim, out: Row) -> None:
-    """Visit all chains that the run's end depends on, weighted by its sensitivity to each."""
+    """Visit all paths that the run's end depends on, weighted by its derivative to each."""
     st = sim.st
     access = _visit_back(sim, out, long(st.counts[0].last), 1.0)
     if access != NONE:
@@ -197,11 +197,12 @@ def _weigh_shifts(sim: Sim, out: Row) -> None:
 
 @kernel
 def _spread_weight(sim: Sim, last: int) -> None:
-    """Spread the weight of an access's end over the shifts while it was served.
+    """Distribute the weight of a memory access's end over the load changes while it was served.
 
-    All of it is moved, so  sum over i of rate_i (t_i+1 - t_i) = 1  where the rate changes at the
-    t_i: its end moves by  (rate_i - rate_i-1) / rate_last  as t_i moves, and by rate_0 / rate_last
-    as it begins.  The servers are as before its end.
+    The whole weight is distributed.  The access ends when  sum over i of rate_i (t_i+1 - t_i) = 1,
+    where its rate changes at the times t_i.  Its end therefore moves by  (rate_i - rate_i-1) /
+    rate_last  per unit of t_i, and by  rate_0 / rate_last  per unit of its begin.  On entry, the
+    servers' load is that before its end.
     """
     shifts = sim.st.shifts
     node, weight = shifts[last].node, shifts[last].weight
@@ -220,14 +221,14 @@ def _spread_weight(sim: Sim, last: int) -> None:
 
 @kernel
 def _serve_shift(sim: Sim, number: int, sign: int) -> None:
-    """Apply a shift to the servers (``sign`` 1), or undo it (-1)."""
+    """Apply a change of the servers' load (``sign`` 1), or undo it (-1)."""
     shift = sim.st.shifts[number]
     serve(sim.st.servers, sim.s.nodes[shift.node].service, sign * shift.sign)
 
 
 @kernel
 def _add_visits(sim: Sim, out: Row) -> None:
-    """Add all visited phases and links to the row."""
+    """Add all visited phases, and all links of visited chains, to the row."""
     st, times = sim.st, sim.times
     _visit_links(sim, out)
     for span in times.spans:
@@ -248,7 +249,7 @@ def _add_visits(sim: Sim, out: Row) -> None:
 
 @kernel
 def _visit_links(sim: Sim, out: Row) -> None:
-    """Visit the links inside the chains on the path."""
+    """Visit the critical links inside the chains on the path."""
     s, st, times = sim.s, sim.st, sim.times
     for chain in range(len(s.chains)):
         n = st.chains[chain].visits
@@ -272,7 +273,7 @@ def _visit_links(sim: Sim, out: Row) -> None:
 
 @kernel
 def _add_phase(sim: Sim, out: Row, i: int, moves: float, late: float) -> None:
-    """Add a phase: its bytes ``moves`` times and its latencies ``late`` times."""
+    """Add to the row a phase's transfer ``moves`` times, and its latencies ``late`` times."""
     phase, path = sim.times.phases[i], out.path
     d, steps = phase.dim, sim.s.phase_steps[phase.steps]
     parts = phase_parts(sim, steps, phase.n_bytes, d)
@@ -290,7 +291,7 @@ def _add_phase(sim: Sim, out: Row, i: int, moves: float, late: float) -> None:
 
 @kernel
 def _add_transfer(sim: Sim, out: Row, i: int, moves: float, late: float) -> None:
-    """Add a point-to-point message: its bytes ``moves`` times, its latencies ``late`` times."""
+    """Add a point-to-point message's transfer ``moves`` times, its latencies ``late`` times."""
     s, phase, path = sim.s, sim.times.phases[i], out.path
     n, behind, delay = np.int64(moves), np.int64(late), s.shape.endpoint_delay
     form, left = s.forms[~phase.steps], phase.duration - delay

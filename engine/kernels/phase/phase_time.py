@@ -1,4 +1,7 @@
-"""Durations of all phases of a program at one point of bandwidth and latency."""
+"""Durations of all phases of a program at one point of bandwidth and latency.
+
+A *form* is a distinct communication operator; equal operators share one form.
+"""
 
 from typing import Any, NamedTuple
 
@@ -37,7 +40,7 @@ SPAN = record(
 
 
 class Parts(NamedTuple):
-    """The components of a phase's duration."""
+    """The components of the duration of a phase."""
 
     duration: float  # ps
     hops: float  # latencies
@@ -47,7 +50,10 @@ class Parts(NamedTuple):
 
 
 class PhaseTimes(NamedTuple):
-    """The phases of every form by variant, and the traffic of each form per dimension."""
+    """Times of the phases of every form, and each form's traffic per dimension, at one point.
+
+    A form has several variants if its chunks visit the dimensions in different orders.
+    """
 
     phases: Table  # PHASE
     spans: Table  # SPAN, one a form
@@ -102,7 +108,7 @@ def round_half_up(number: float) -> float:
 
 @inlined
 def message_time(sim: Any, steps: Any, step: Any, held: float, d: int) -> float:
-    """Return the duration (ps) of one step's messages, latency included."""
+    """Return the duration (ps) of the messages of one step of a phase, latency included."""
     # Hops and latency may overflow an integer; _LONGEST then catches the float.
     hops = float(step.hops) * sim.times.latency[d]
     per_byte = PICOSECONDS / (sim.times.bandwidth[d] * steps.share)
@@ -111,16 +117,16 @@ def message_time(sim: Any, steps: Any, step: Any, held: float, d: int) -> float:
 
 @inlined
 def latency_after() -> bool:
-    """Return True: latencies pass after the last phase of a chunk, with its ports free."""
+    """Return True: a chunk's latencies pass after its last phase, while its ports are free."""
     return True
 
 
 @inlined
 def phase_parts(sim: Any, steps: Any, held: float, d: int) -> Parts:
-    """Return the parts of a phase's duration in dimension ``d`` for ``held`` bytes on entry.
+    """Return the components of a phase's duration in dimension ``d``.
 
-    The formula is that of :mod:`engine.collective.steps`; every step takes whole picoseconds (or
-    ticks).
+    A member enters the phase with ``held`` bytes.  The formula is in
+    :mod:`engine.collective.steps`; every step takes whole picoseconds (or ticks).
     """
     s, duration, hops, delay, reduction, fraction = sim.s, 0.0, 0.0, 0.0, 0.0, 0.0
     for step in s.steps[steps.step_start : steps.step_end]:
@@ -137,9 +143,9 @@ def phase_parts(sim: Any, steps: Any, held: float, d: int) -> Parts:
 
 @kernel
 def time_all(sim: Any, bandwidth: Floats, latency: Longs) -> float:
-    """Fill in all phase times; return an upper bound (ps) on the run, as the sum of all parts.
+    """Fill in ``sim.times`` for a point; return an upper bound (ps) on the run's time.
 
-    ``sim`` need not have a state yet.
+    The bound is the sum of all durations.  ``sim`` need not have a state yet.
     """
     s, out, total = sim.s, sim.times, 0.0
     out.bytes_sent.fill(0.0)
@@ -164,7 +170,7 @@ def time_all(sim: Any, bandwidth: Floats, latency: Longs) -> float:
 
 @kernel
 def _time_variants(sim: Any, f: int) -> float:
-    """Time all chunks of a collective that follows the order of dimensions; return the ps."""
+    """Time the phases of all chunks of collective form ``f``; return their sum (ps)."""
     form, span, loads, order = sim.s.forms[f], sim.times.spans[f], sim.times.loads, sim.times.order
     n, total = form.use_end - form.use_start, 0.0
     if n == 0:  # a group of one
@@ -181,7 +187,10 @@ def _time_variants(sim: Any, f: int) -> float:
 
 @kernel
 def _time_chunk(sim: Any, f: int, at: int, copies: int) -> float:
-    """Time one chunk's phases, written from ``at``: up the dimensions in order, then down."""
+    """Time one chunk's phases, written from ``at`` on: dimensions in order, then in reverse.
+
+    Return their sum (ps).
+    """
     s, out, form = sim.s, sim.times, sim.s.forms[f]
     uses = s.uses[form.use_start : form.use_end]
     kind, held, total, late = form.kind, form.n_bytes, 0.0, np.int64(0)
@@ -211,7 +220,7 @@ def _time_chunk(sim: Any, f: int, at: int, copies: int) -> float:
 
 @kernel
 def _time_listed(sim: Any, f: int) -> float:
-    """Time all variants of a form with listed phases; return the ps."""
+    """Time the phases of a form whose phases a library lists; return their sum (ps)."""
     s, form, at, total = sim.s, sim.s.forms[f], long(sim.times.spans[f].start), 0.0
     copies = form.chunks // form.listed_variants
     for variant in range(form.listed_variants):
@@ -230,7 +239,7 @@ def _time_listed(sim: Any, f: int) -> float:
 
 @inlined
 def _time_phase(sim: Any, f: int, at: int, copies: int) -> float:
-    """Time phase ``at`` of form ``f`` for ``copies`` chunks; return its duration (ps)."""
+    """Time phase ``at`` of form ``f``, shared by ``copies`` chunks; return its duration (ps)."""
     out, phase = sim.times, sim.times.phases[at]
     d, held, steps = phase.dim, phase.n_bytes, sim.s.phase_steps[phase.steps]
     phase.size = np.int64(min(round_half_up(held), _LONGEST))
@@ -245,7 +254,7 @@ def _time_phase(sim: Any, f: int, at: int, copies: int) -> float:
 
 @kernel
 def _time_transfer(sim: Any, f: int) -> float:
-    """Time a point-to-point transfer: all latencies, and the narrowest bandwidth."""
+    """Return the time (ps) of point-to-point form ``f``: all latencies, and the narrowest link."""
     s, out, form = sim.s, sim.times, sim.s.forms[f]
     fixed, slowest, messages = float(s.shape.endpoint_delay), -1.0, np.int64(1)
     phase = out.phases[out.spans[f].start]

@@ -1,10 +1,10 @@
-"""Ports: chunks queue for a port, hold a place at it for a phase, and move on.
+"""Ports: chunks queue for a port, hold a place at it for a phase, and continue to the next.
 
 A chunk of several classes starts when all its ports have room.  :func:`_start_passing_chunks`
 chooses among them: the first chunk of a queue goes first, unless another chunk heads the queue of
 another member.
 
-A phase holds its place while bytes move and are reduced, and the chunk moves on at once.  Its
+A phase holds its place while bytes move and are reduced, and the chunk then continues at once.  Its
 latencies pass after its last phase, and its flow ends when the latencies of all its chunks have
 passed.
 """
@@ -34,13 +34,13 @@ from dimsweep.engine.topology.blocks import ENTRANCES
 
 @inlined
 def move_on(sim: Sim, chunk: int) -> None:
-    """Queue a chunk for the port of its next phase at the end of this round."""
+    """Register a chunk to be queued at its next phase's ports at the end of this round."""
     put(sim.st.moving, sim.st.chunks[chunk].order)
 
 
 @inlined
 def queue_chunks(sim: Sim, now: int) -> None:
-    """Append the chunks that moved on to the queues of their next phase's ports."""
+    """Append the registered chunks to the queues of their next phase's ports."""
     st = sim.st
     sort(st.moving)
     n = take_all(st.moving)
@@ -103,14 +103,14 @@ def _touch(sim: Sim, number: int) -> None:
 
 @kernel
 def _touch_all(sim: Sim, chunk: Any) -> None:
-    """Mark all ports that a chunk waits for."""
+    """Mark all ports at which a chunk waits."""
     for m in range(chunk.members):
         _touch(sim, _port(sim, chunk, m))
 
 
 @inlined
 def start_phases(sim: Sim, now: int) -> None:
-    """Start what the touched ports can serve: heads of all their queues, then passing chunks."""
+    """Start chunks at the marked ports: heads of all their queues, then passing chunks."""
     st, several = sim.st, False
     for i in range(st.touched.filled[0]):
         port = st.ports[st.touched.numbers[i]]
@@ -129,11 +129,12 @@ def start_phases(sim: Sim, now: int) -> None:
 
 @kernel
 def _start_passing_chunks(sim: Sim, now: int) -> bool:
-    """Start chunks that pass blocked ones; return whether there were any.
+    """Start chunks that overtake blocked ones; return whether there were any.
 
-    A chunk is passed over while something else heads the queue of another member of it.  Nothing
-    passes one that heads all its queues.  Of those that could go, the first in a queue does.  All
-    are found before any starts, so it does not matter whose queue is looked at first.
+    A chunk is overtaken while another chunk heads the queue of one of its other members.  No chunk
+    overtakes one that heads all its queues.  Of the chunks that could start, the first in a queue
+    does. All are found before any starts, so the order in which queues are examined does not
+    matter.
     """
     st = sim.st
     for i in range(st.touched.filled[0]):
@@ -152,7 +153,7 @@ def _start_passing_chunks(sim: Sim, now: int) -> bool:
 
 @kernel
 def _find_passing(sim: Sim, head: int) -> int:
-    """Return the first entry behind ``head`` that may pass the blocked ones, or NONE."""
+    """Return the first entry behind ``head`` that may overtake the blocked ones, or NONE."""
     entries, chunks = sim.st.entries, sim.st.chunks
     if _heads_all(sim, chunks[entries[head].chunk]):
         return long(NONE)
@@ -197,7 +198,7 @@ def _can_pass(sim: Sim, chunk: Any) -> bool:
 
 @kernel
 def _is_first_to_pass(sim: Sim, chunk: Any) -> bool:
-    """Return whether no earlier chunk in any of its queues could start as well."""
+    """Return whether no earlier chunk in any queue of this chunk could overtake as well."""
     for m in range(chunk.members):
         other = long(sim.st.ports[_port(sim, chunk, m)].head)
         while other != chunk.entry + m:
@@ -247,7 +248,7 @@ def _leave_queue(sim: Sim, port: Any, entry: int) -> None:
 
 @inlined
 def _schedule_end(sim: Sim, chunk: Any, due: int) -> None:
-    """Schedule the end of a phase in a slot of the first member's port."""
+    """Schedule the end of a chunk's phase, in a slot of its first member's port."""
     shape, port = sim.s.shape, sim.times.phases[chunk.at].port
     slot = slots_of(sim, chunk.cls)[0] + shape.n_timed + port * shape.places
     while sim.st.due[slot] != NEVER:
@@ -260,14 +261,15 @@ def _schedule_end(sim: Sim, chunk: Any, due: int) -> None:
 
 @inlined
 def occupy(sim: Sim, slot: int) -> None:
-    """Do nothing: the model ignores the order in which chunks begin to be served."""
+    """Do nothing: the model ignores the order in which ports begin to serve chunks."""
 
 
 @kernel
 def enter_targets(sim: Sim, now: int) -> None:
-    """Let started messages enter their targets' links, one after another, by flow.
+    """Let started point-to-point messages occupy their target's incoming link, one at a time.
 
-    A message keeps its sender's port while it waits for the messages before it.
+    They are ordered by flow.  A message keeps its sender's port while it waits for messages before
+    it.
     """
     s, st = sim.s, sim.st
     sort(st.entering)
@@ -304,13 +306,13 @@ def _class(sim: Sim, chunk: Any, member: int) -> int:
 
 @inlined
 def _as_transfer(sim: Sim, number: int) -> int:
-    """Return the critical predecessor that a phase is for the next user of its port."""
+    """Return interval ``number`` as critical predecessor of its port's next user: no latencies."""
     return transfer_of(number) if sim.rules.latency_after() else number
 
 
 @inlined
 def end_phase(sim: Sim, slot: int, now: int) -> None:
-    """End the phase in a slot: free its ports and move the chunk on."""
+    """End the phase in a slot: free its ports and let the chunk continue."""
     st = sim.st
     st.due[slot] = NEVER
     c = st.served[slot]
@@ -342,7 +344,7 @@ def end_phase(sim: Sim, slot: int, now: int) -> None:
 
 @inlined
 def _wait_for_latencies(sim: Sim, f: int, port: int, now: int) -> None:
-    """Schedule the end of a flow whose chunks are through, once its latencies have passed."""
+    """Schedule the end of a flow, all of whose chunks are complete, after their latencies."""
     flows, flow = sim.st.flows, sim.st.flows[f]
     number = sim.s.members[sim.s.flows[f].member_start].cls  # the first member keeps the time
     flow.port = port
@@ -361,7 +363,7 @@ def _wait_for_latencies(sim: Sim, f: int, port: int, now: int) -> None:
 
 @inlined
 def _book_latencies(sim: Sim, f: int, change: int, now: int) -> None:
-    """Book the begin or the end of a flow's last latencies at the ports of its members."""
+    """Record that a flow's last latencies begin or end (``change``) at its members' ports."""
     for member in sim.s.members[sim.s.flows[f].member_start : sim.s.flows[f].member_end]:
         at = member.cls * sim.s.shape.n_ports + sim.st.flows[f].port
         book_port(sim, member.cls, at, change, now)
@@ -369,7 +371,7 @@ def _book_latencies(sim: Sim, f: int, change: int, now: int) -> None:
 
 @inlined
 def end_latencies(sim: Sim, cls: int, now: int) -> None:
-    """Finish the first flow of the class that waits for its latencies."""
+    """Finish the flow of the class whose latencies have passed first."""
     late = sim.st.classes[cls].late
     f = take_first(late, sim.st.flows)
     due = sim.st.flows[late.head].due if late.head != NONE else NEVER
@@ -380,7 +382,7 @@ def end_latencies(sim: Sim, cls: int, now: int) -> None:
 
 @kernel
 def finish_flow(sim: Sim, f: int, critical: int) -> None:
-    """End the nodes of a flow at this instant; ``critical`` is the interval that ended it."""
+    """End the nodes of a flow at this instant; ``critical`` is the interval that completed it."""
     flow = sim.s.flows[f]
     for member in sim.s.members[flow.member_start : flow.member_end]:
         put(sim.st.ending, member.node)

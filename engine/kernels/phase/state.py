@@ -119,7 +119,7 @@ COUNTS = record(
 
 
 class State(NamedTuple):
-    """All tables that a run changes, allocated once for a batch and reset for each point."""
+    """All tables that a run of the phase kernel changes; reset for each point of a batch."""
 
     counts: Table  # (1,) COUNTS
     nodes: Table  # NODE_STATE
@@ -165,10 +165,10 @@ class State(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """The rules of a simulation as compiled functions; ``sim`` is the :class:`Sim`.
+    """The replaceable rules of a simulation, as compiled functions; ``sim`` is the :class:`Sim`.
 
     Another order of dimensions, or a replica of another simulator, replaces some of the model's
-    rules.  The kernel is compiled for each set of rules.
+    rules. The kernel is compiled for each set of rules.
     """
 
     message_time: Any  # (sim, steps, step, held, d) -> ps of one step's messages in dimension d
@@ -183,7 +183,7 @@ class Rules(NamedTuple):
 
 
 class Sim(NamedTuple):
-    """One simulation: the program, its phase times, its state, its rules and their notes."""
+    """All data of one simulation: program, phase times, state, rules, and the rules' notes."""
 
     s: Structure
     times: PhaseTimes
@@ -193,7 +193,7 @@ class Sim(NamedTuple):
 
 
 def empty_state(s: Structure, times: PhaseTimes, *, record: bool = False) -> State:
-    """Allocate the state to run ``s``; with ``record``, keep the start of every phase."""
+    """Allocate the state to run ``s``; with ``record``, also the start time of every phase."""
     n, n_ports = len(s.nodes), s.shape.n_classes * s.shape.n_ports
     block, changed = _pack_tables(_initial_tables(s, times))
     flows, accesses = s.flows, int((s.nodes["service"] != NONE).sum())
@@ -234,7 +234,7 @@ def empty_state(s: Structure, times: PhaseTimes, *, record: bool = False) -> Sta
 
 
 def _initial_tables(s: Structure, times: PhaseTimes) -> dict[str, NDArray[Any]]:
-    """Return the tables that are reset for each point, with their initial values."""
+    """Return the tables that are reset for each point, by name, with their initial values."""
     shape = s.shape
     n_ports, messages = shape.n_classes * shape.n_ports, (s.forms["kind"] == POINT_TO_POINT).any()
     late = np.zeros(shape.n_classes, dtype=QUEUE)
@@ -297,5 +297,5 @@ def lay_out_chunks(sim: Sim) -> None:
 
 @inlined
 def transfer_of(phase: int) -> int:
-    """Return the code of a phase's transfer as a critical predecessor, or the reverse."""
+    """Convert a phase's number to the code of its transfer (without latencies), or back."""
     return -2 - phase

@@ -12,11 +12,11 @@ _LAST = EventPriority(9)  # after SimPy's own priorities, so after all else at t
 
 
 class Clock(simpy.Environment):
-    """A SimPy environment whose delays are all whole picoseconds.
+    """A SimPy environment whose times and delays are whole picoseconds.
 
-    What happens at one instant happens in the order in which it was planned, as in all of SimPy.
-    When nothing is left of an instant at which :meth:`touch` was called, all ``settling`` are
-    called, in their order; they may plan more for it.
+    Events of one instant happen in the order in which they were planned, as in all of SimPy.  When
+    no event is left of an instant at which :meth:`touch` was called, all functions in ``settling``
+    are called, in their order; they may plan more events for the instant.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Clock(simpy.Environment):
         return int(self.now)
 
     def call_later(self, delay: int, call: Callable[[], object]) -> None:
-        """Call ``call`` in ``delay`` ps."""
+        """Call the function ``call`` in ``delay`` ps."""
 
         def happen(_: simpy.Event) -> None:
             call()
@@ -38,7 +38,7 @@ class Clock(simpy.Environment):
         self.timeout(delay).callbacks.append(happen)
 
     def touch(self) -> None:
-        """Request that the simulation settles at the end of this instant."""
+        """Request that the functions in ``settling`` are called at the end of this instant."""
         if not self._is_touched:
             self._is_touched = True
             event = simpy.Event(self)

@@ -28,9 +28,10 @@ from dimsweep.engine.kernels.reference.transport import Message, Sending, Switch
 class RankAccount:
     """The time account of a rank, booked as :mod:`engine.kernels.phase.kernel` books a class's.
 
-    Call :meth:`book` before anything of the rank changes.  Communication is exposed while the
-    rank computes nothing; an instant of it is shared equally among the operators in flight, and
-    among the dimensions that serve the rank, or from which the last latencies of a flow pass.
+    Call :meth:`book` before each change of the rank.  Communication is exposed while the rank
+    computes nothing.  An instant of exposed communication is shared equally among the operators in
+    flight, and among the dimensions that serve the rank or in which the last latencies of a flow
+    pass.
     """
 
     def __init__(self, clock: Clock, n_dims: int, n_tallies: int) -> None:
@@ -47,7 +48,7 @@ class RankAccount:
         self._clock, self._booked = clock, 0
 
     def book(self) -> None:
-        """Book the time since the last change."""
+        """Add the time since the last change to the account."""
         span, self._booked = self._clock.ps - self._booked, self._clock.ps
         if not span:
             return
@@ -80,7 +81,7 @@ Finish = Callable[[int, int], None]  # a rank, and how late it is (ps)
 
 
 class World(NamedTuple):
-    """The parts of a run that all modules share; ``accounts`` are by rank."""
+    """The clock, transport, time accounts (by rank) and delays that all modules of a run share."""
 
     clock: Clock
     transport: Transport
@@ -103,9 +104,10 @@ class Job:
 
 
 def begin_job(world: World, job: Job, send: Callable[[Sending], None], finish: Finish) -> None:
-    """Start a job, whose messages leave by ``send``.
+    """Start a job, whose messages leave through the function ``send``.
 
-    ``finish`` is called with each rank whose bytes have arrived and left, and with its lateness.
+    ``finish`` is called with each rank whose bytes have arrived and left, and with its lateness
+    (ps).
     """
     phase = job.phase
     if isinstance(phase, Crossing):
@@ -122,7 +124,7 @@ def begin_job(world: World, job: Job, send: Callable[[Sending], None], finish: F
 
 
 def _crossing(world: World, job: Job, crossing: Crossing, finish: Finish) -> Sending:
-    """Return the point-to-point message of the line's only rank."""
+    """Return the message to send for a point-to-point job."""
     (source,) = job.line.ranks
     for dim in crossing.crosses:
         world.accounts[source].bytes_sent[dim] += crossing.n_bytes
@@ -139,7 +141,7 @@ def _crossing(world: World, job: Job, crossing: Crossing, finish: Finish) -> Sen
 
 
 class _Exchange:
-    """A phase whose members send messages to one another."""
+    """A running phase, in which the members of a line send messages to one another."""
 
     def __init__(
         self,
@@ -184,17 +186,17 @@ class _Exchange:
         self._count_down(member)
 
     def _count_down(self, member: int) -> None:
-        """Count a strand of a member that has ended, or a message that has left."""
+        """Count an ended strand, or a message that left, of a member; the last one finishes it."""
         self._open[member] -= 1
         if not self._open[member]:
             self._finish(self._ranks[member], self._late[member])
 
 
 class _Inbox:
-    """The messages that have arrived for one strand of a member, by sender, with their lateness.
+    """The messages that arrived for one strand of a member, by sender, each with its lateness (ps).
 
-    Where it ``asks`` for messages, each waits for the member's request, and is as late as the
-    request.
+    If it ``asks`` for messages, each message waits for the member's request, and is at least as
+    late as the request.
     """
 
     def __init__(self, clock: Clock, *, asks: bool) -> None:
@@ -208,9 +210,10 @@ class _Inbox:
         self._complete = clock.event()
 
     def take(self, senders: tuple[int, ...], late: int) -> simpy.Event:
-        """Return an event for one message from each of ``senders``; its value is their lateness.
+        """Return an event that succeeds with one message from each of ``senders``.
 
-        The member requests them ``late`` by some ps.
+        The event's value is the messages' maximum lateness.  The member, itself ``late`` by some
+        ps, requests them.
         """
         self._latest, self._complete = 0, self._clock.event()
         self._asked_late = late if self._asks else 0
@@ -227,7 +230,7 @@ class _Inbox:
         return self._complete
 
     def send_when_asked(self, sender: int, go: Callable[[], None]) -> None:
-        """Call ``go``, which sends a message: once the receiver asks, if receivers ask at all."""
+        """Call ``go``, which sends a message: after the receiver's request if requests are used."""
         if not self._asks:
             go()
         elif sender in self._asked:
@@ -252,7 +255,7 @@ class _Inbox:
 
 
 def _through_switch(world: World, job: Job, rounds: SwitchRounds, finish: Finish) -> None:
-    """Send the members' messages up to the switch, and the results down to the targets."""
+    """Send the members' messages up to a switch, and the reduced results down to the targets."""
     phase, ranks = job.phase, job.line.ranks
     missing: Counter[int] = Counter()  # messages that a rank has to get rid of, or to receive
     latest = dict(job.late)

@@ -1,8 +1,8 @@
 """The message kernel on SimPy: every NPU, every message, every link.
 
-It runs the same :class:`Program` as the phase kernel, with one class per rank, and takes from it
-what is decided before anything moves: the operators, their flows, and each chunk's phases. The
-duration of a phase is not taken over: it follows from the messages.
+It runs the same :class:`Program` as the phase kernel, with one class per rank.  It takes from it
+all decisions made before the run: the operators, their flows, and each chunk's phases.  The
+duration of a phase is not taken over, because it follows from the messages.
 
 Operators start flows, whose chunks queue at ports, which let phases exchange messages; ends are
 reported in the opposite direction.  At the end of each instant operators settle, then servers, then
@@ -42,8 +42,8 @@ def run_on_simpy(
 ) -> MessageRun:
     """Simulate the program at its own point, message by message, on SimPy.
 
-    See :func:`engine.kernels.network.run_messages`, of which it is the small readable witness,
-    equal to the picosecond.
+    It is the short, readable reference for :func:`engine.kernels.network.run_messages`; both
+    results are equal to the picosecond.
     """
     check_ranks(program, fidelity)
     network, shape = network_of(program), program.structure.shape

@@ -1,25 +1,26 @@
 """Messages on their way: links as SimPy resources, one message at a time, first in first out.
 
-A message of S bytes enters a link of b bytes/s when it heads the link's queue, and holds it until
-its last byte has left.  The device at the far end passes it on as soon as its first packet of P
-bytes has arrived (P >= S: store-and-forward; P = 0: ideal cut-through), so over k equal, free links
-it takes
+A message of S bytes enters a link of b bytes/s when it heads the link's queue, and holds the link
+until its last byte has left.  The device at the far end forwards it as soon as its first packet of
+P bytes has arrived (P >= S: store-and-forward; P = 0: ideal cut-through), so over k equal, free
+links it takes
 
     k * latency + S/b + (k - 1) * min(P, S)/b
 
-Latencies are counted apart from the bytes: bytes travel, and each message arrives
-with its lateness, the sum of its links' latencies.  So no link is idle because a latency
-passes (:mod:`engine.kernels.reference.ports` says why).  A window and a buffer know the whole way:
-a message counts in them until its latency has passed, too.
+Latencies are counted separately from the bytes: bytes travel, and each message arrives with its
+lateness, the sum of its links' latencies.  No link is therefore idle because a latency passes
+(:mod:`engine.kernels.reference.ports` says why).  Windows and buffers include latencies: a message
+counts in them until its latency has passed.
 
-A link that is faster than the one before cannot send what it has not got: the message holds it
-until the last packet has come and gone (:class:`Crossing`).  With finite buffers a message enters a
-link only once the far end has room for all of it, and leaves that room when its last byte is on the
-next link; a message of more than half a buffer travels in equal parts that fit, so that one may
-come while another goes.  NPUs take what is addressed to them at once.
+A link that is faster than the previous one cannot send bytes that have not arrived: the message
+holds it until the last packet has arrived and left (:class:`Crossing`).  With finite buffers a
+message enters a link only once the far end has room for all of it, and frees that room when its
+last byte is on the next link.  A message of more than half a buffer travels in equal parts that
+fit, so that one part may arrive while another leaves.  NPUs receive messages addressed to them
+immediately.
 
-Messages that set each other off are cascades (:mod:`engine.kernels.messages.routes`); lines that
-cannot pass an interconnect's switches at once take turns.
+Messages that trigger each other are cascades (:mod:`engine.kernels.messages.routes`); lines that
+cannot use an interconnect's switches at the same time take turns.
 """
 
 import math
@@ -51,7 +52,7 @@ from dimsweep.engine.units import PICOSECONDS
 
 
 class Wire(simpy.Resource):
-    """A link at run time, and its traffic so far (times in ps)."""
+    """A link of the network during a run, and its traffic so far (times in ps)."""
 
     def __init__(self, clock: Clock, link: Link, packet: float, room: int, *, record: bool) -> None:
         super().__init__(clock, capacity=1)
@@ -67,63 +68,63 @@ class Wire(simpy.Resource):
         self.spans: list[Span] = []
 
     def transfer(self, n_bytes: float) -> int:
-        """Return the picoseconds until ``n_bytes`` are on the link."""
+        """Return the picoseconds that the link takes to send ``n_bytes``."""
         return round_ps(n_bytes * self._per_byte)
 
     def head(self, n_bytes: float) -> int:
-        """Return the picoseconds until the bytes that the far end waits for are on the link."""
+        """Return the picoseconds until the far end may forward a message of ``n_bytes``."""
         return self.transfer(min(self._packet, n_bytes))
 
     def ask(self, crossing: "Crossing") -> Request:
-        """Request a turn on the link, as an event that happens when the link is free."""
+        """Request the link for a message; return the event that succeeds when it holds the link."""
         return self.request()
 
     def take_room(self, n_bytes: float) -> simpy.Event:
-        """Request room for a message at the far end, as an event."""
+        """Request buffer room for ``n_bytes`` at the far end; return the event of getting it."""
         assert self.room is not None
         return self.room.get(_whole_bytes(n_bytes))
 
     def return_room(self, n_bytes: float) -> None:
-        """Return room at the far end after the link's latency."""
+        """Return buffer room at the far end, after the link's latency."""
         if self.room is not None:
             self.clock.call_later(self.link.latency, partial(self.room.put, _whole_bytes(n_bytes)))
 
     def book_hold(self, start: int, end: int, name: str) -> None:
-        """Book a time in which a message held the link."""
+        """Record an interval in which the message called ``name`` held the link."""
         self.busy += end - start
         if self._record:
             self.spans.append(Span(start, end, name))
 
     def account(self, end: int) -> LinkAccount:
-        """Return the link's account at time ``end``."""
+        """Return the link's traffic account at time ``end`` (ps)."""
         done = self.n_bytes, self.busy, self.longest_queue
         return LinkAccount.from_totals(end, self.link, *done, self.spans)
 
 
 def _whole_bytes(n_bytes: float) -> int:
-    """Round up to whole bytes, at least 1, so that taken and returned room add up exactly."""
+    """Round up to whole bytes, at least 1, so that reserved and returned room add up exactly."""
     return max(1, math.ceil(n_bytes))
 
 
 class OrderedWire(Wire):
-    """A link with priority queueing (see :class:`Message`)."""
+    """A link whose queue is sorted by the messages' order (see :class:`Message`)."""
 
     PutQueue = SortedQueue
 
     def ask(self, crossing: "Crossing") -> Request:
-        """Request a turn on the link, in the order of the message."""
+        """Request the link for a message, queued by the message's order."""
         return _Turn(self, crossing, crossing.message.order)
 
 
 class PreemptiveWire(OrderedWire):
     """A link whose holder is suspended for a message of a lower precedence.
 
-    As :class:`simpy.PreemptiveResource`, but the holder is no process that can be interrupted.  It
-    continues before its equals.
+    It is like :class:`simpy.PreemptiveResource`, but the holder is not a process that can be
+    interrupted.  The suspended message continues before others of equal precedence.
     """
 
     def ask(self, crossing: "Crossing") -> Request:
-        """Request a turn on the link, and suspend its holder if that goes later."""
+        """Request the link for a message, and suspend a holder of later precedence."""
         holders = [turn.crossing for turn in self.users if isinstance(turn, _Turn)]
         later = [holder for holder in holders if holder.precedence > crossing.precedence]
         if later:
@@ -136,7 +137,7 @@ class PreemptiveWire(OrderedWire):
 
 
 class _Turn(PriorityRequest):
-    """A turn on a link, and its crossing."""
+    """A request for a link, with the crossing (message on the link) that made it."""
 
     def __init__(self, wire: Wire, crossing: "Crossing", order: tuple[int, int]) -> None:
         self.crossing = crossing
@@ -145,7 +146,7 @@ class _Turn(PriorityRequest):
 
 
 def wire_class(model: NetworkModel) -> type[Wire]:
-    """Return the class of the links of a network: on an interconnect some messages go first."""
+    """Return the class of the links of a network, by its priorities and preemption."""
     if model.interconnect is None:
         return Wire
     return PreemptiveWire if model.interconnect.preempts else OrderedWire
@@ -160,13 +161,13 @@ class FarEnd(Enum):
 
 
 class Crossing:
-    """A message on a link; it starts when it is created.
+    """A message on one link; it requests the link when it is created.
 
-    Its last byte arrives after the last bytes of all ``feeds`` (none: it has arrived).  ``left`` is
-    called when its last byte is on the link; ``passed``, with the crossing, when the ``far_end``
-    may pass it on or has received it.  ``end`` is the planned time of its last byte on the link:
-    None before it holds the link, and while it or a feed is suspended.  The link's latency is not
-    included.
+    Its last byte arrives at the link after the last bytes of all ``feeds``, the crossings of the
+    links before (none: all bytes are there).  ``left`` is called when its last byte is on the link;
+    ``passed``, with the crossing, when the ``far_end`` may forward it or has received it.  ``end``
+    is the planned time of its last byte on the link: None before it holds the link, and while it or
+    a feed is suspended.  The link's latency is not included.
     """
 
     def __init__(
@@ -198,12 +199,12 @@ class Crossing:
         return self.message.order[0]
 
     def follow(self, crossing: "Crossing") -> None:
-        """Replan ``crossing`` whenever this one is replanned, while that can happen."""
+        """Let this crossing feed ``crossing``, which is replanned whenever this one is."""
         if self.end is None or self.end > self._clock.ps:
             self._followers.append(crossing)
 
     def suspend(self) -> bool:
-        """Take the link from the message; return whether part of the message is left to send."""
+        """Take the link from the message; return whether some of its bytes are left to send."""
         now = self._clock.ps
         if self.end == now:
             return False  # its last byte is on the link
@@ -217,7 +218,7 @@ class Crossing:
         return True
 
     def wait(self, turn: Request) -> None:
-        """Continue when ``turn``, on the link, has come."""
+        """Continue the crossing when its request ``turn`` for the link succeeds."""
         self._turn: Request | None = turn
         self._wire.longest_queue = max(self._wire.longest_queue, len(self._wire.queue))
         turn.callbacks.append(self._enter)
@@ -238,7 +239,7 @@ class Crossing:
         self._replan_followers()
 
     def _make_plan(self) -> None:
-        """Plan the rest, from the present plans of the feeds."""
+        """Plan the end of the crossing from the planned ends of the feeds."""
         self._plan += 1
         now, tail = self._clock.ps, self._tail()
         left = self._transfer - self._sent
@@ -255,7 +256,7 @@ class Crossing:
                 self._clock.call_later(ready - now, partial(self._pass, self._plan))
 
     def _tail(self) -> int | None:
-        """Return the arrival of the last byte, or None if it is unknown."""
+        """Return the time at which the last byte to forward arrives, or None if unknown."""
         latest = 0
         for feed in self._feeds:
             if feed.end is None:
@@ -285,21 +286,21 @@ class Crossing:
             follower.replan()
 
     def replan(self) -> None:
-        """Replan after a feed was replanned or suspended."""
+        """Replan the end of the crossing after a feed was replanned or suspended."""
         if self._since is not None:
             self._sent, self._at = self._progress(), self._clock.ps
             self._make_plan()
             self._replan_followers()
 
     def _progress(self) -> int:
-        """Return the completed part of the transfer (ps)."""
+        """Return the completed part of the transfer, as ps at the link's rate."""
         if self._since is None:
             return self._sent
         done = self._sent + self._clock.ps - self._at
         return min((done, *map(self._progress_limit, self._feeds)))
 
     def _progress_limit(self, feed: "Crossing") -> int:
-        """Return the part of the transfer that is possible with the bytes from ``feed`` (ps)."""
+        """Return the part of the transfer (ps) for which ``feed`` has delivered the bytes."""
         now = self._clock.ps
         if feed.end is not None and feed.end <= now:
             return self._transfer - max(0, self._head - (now - feed.end))
@@ -312,8 +313,8 @@ class Crossing:
 class RunningCascade:
     """A cascade in flight.
 
-    ``message`` returns the message of a launch; ``finished`` is called with each launch of an NPU
-    when all of it has left (or has arrived, if it is stored or at its end).
+    ``message`` returns the message of a launch.  ``finished`` is called with each launch of an NPU
+    when all of its message has left (or has arrived, if it is stored or at its end).
     """
 
     def __init__(
@@ -353,7 +354,7 @@ class RunningCascade:
             self._finished(launch)
 
     def _reach_gate(self, launch: Launch, crossing: Crossing) -> None:
-        """Count a message at a gate; the last one triggers the gate's launches."""
+        """Count a message at its gate; the last expected message starts the gate's launches."""
         gate, begun = self._cascade.gates[launch.gate], self._begun[launch.gate]
         begun.append(crossing)
         if len(begun) == gate.expected:
@@ -367,10 +368,11 @@ class _Asked(NamedTuple):
 
 
 class Turns:
-    """Turns of lines: the lines of one round pass together, and rounds pass one after another.
+    """Turns of lines at an interconnect's switches: lines of one round run at the same time.
 
-    The line that has waited longest chooses the next round.  Its lines' requests pass, also those
-    made meanwhile; but while others wait, no line has two turns.  So no line waits for ever.
+    The line that has waited longest chooses the next round.  All requests of lines of this round
+    are granted, also requests made meanwhile; but while other rounds wait, no line starts twice.
+    Therefore no line waits for ever.
     """
 
     def __init__(self) -> None:
@@ -379,12 +381,12 @@ class Turns:
         self._waiting: list[_Asked] = []
 
     def ask(self, round_: int, line: frozenset[int], start: Callable[[], None]) -> None:
-        """Call ``start`` when it is the turn of the line; :meth:`leave` must follow."""
+        """Call ``start`` when it is the turn of round ``round_``; :meth:`leave` must follow."""
         self._waiting.append(_Asked(round_, line, start))
         self._start_turns()
 
     def leave(self) -> None:
-        """End the turn of one start."""
+        """Record that one start has finished; the last one lets the next round begin."""
         self._under_way -= 1
         self._start_turns()
 
@@ -406,10 +408,10 @@ class Turns:
 
 
 class LinkTransport(Transport):
-    """A transport whose messages take links themselves.
+    """The transport of message fidelity: messages occupy links one at a time.
 
     On an interconnect the ``plan`` has the switches that reduce for some lines.  Any other group
-    needs a switch that all its members share.
+    needs a switch to which all its members are linked.
     """
 
     def __init__(
@@ -472,7 +474,7 @@ class LinkTransport(Transport):
         go: Callable[[Callable[[], None]], None],
         arrived: Callable[[], None],
     ) -> None:
-        """Send a message when the window has a place; free it after the message's latency."""
+        """Send a message when the window has a place; free the place after the latency."""
         place = window.request()
 
         def close() -> None:
@@ -489,7 +491,7 @@ class LinkTransport(Transport):
         arrived: Callable[[], None],
         *feeds: Crossing,
     ) -> None:
-        """Send a message over its route, link by link; the crossing before ``feeds`` it."""
+        """Send a message link by link over its route; each crossing feeds the next one."""
         wire, *rest = route
         if not rest:
             Crossing(wire, message, feeds, left, lambda _: arrived(), FarEnd.TARGET)
@@ -499,7 +501,7 @@ class LinkTransport(Transport):
         Crossing(wire, message, feeds, left, go_on, FarEnd.BUFFER)
 
     def send_through_switch(self, switched: Switched) -> None:
-        """Send messages through switches, which need no buffers."""
+        """Send the messages of a reduction or multicast through switches, without buffer limits."""
         up, down = switched.up, switched.down
         sources, targets = (
             tuple(self.places[rank] for rank in ends)
@@ -529,7 +531,7 @@ class LinkTransport(Transport):
 
 
 def _after_calls(count: int, call: Callable[[], None]) -> Callable[[], None]:
-    """Return a function whose ``count``-th call calls ``call``."""
+    """Return a function that calls ``call`` the ``count``-th time it is called."""
     if count == 1:
         return call
     missing = count

@@ -1,19 +1,19 @@
 """The operators of every rank: when they become ready, run, and end.
 
-The rules are those of :mod:`engine.kernels.phase.kernel`, written once more in plain Python: each
-rank has streams (one computes, the others are communication streams) that run one operator at a
-time, in the order in which operators become ready, or in that of the graph; whatever ends at an
-instant ends together, and only then do operators start, in the order of the graphs.
+The rules are those of :mod:`engine.kernels.phase.kernel`, written again in plain Python: each rank
+has streams (one computes, the others are communication streams) that run one operator at a time, in
+the order in which operators become ready, or in the order of the graph.  All intervals that end at
+an instant end together, and only then do operators start, in the order of the graphs.
 
 **Servers of memories** that several ranks share (:mod:`engine.kernels.core.accounts`) are written
-once more, too.  A server with B bytes/s serves n accesses in flight at B / n each; here, where an
-access has only its time in isolation, that is n times as long.
+again, too.  A server with B bytes/s serves n accesses in flight at B / n each; here, where an
+access has only its time in isolation, it takes n times as long.
 
-**An interconnect's I/O controllers** send and take what ranks load and store, piece by piece over
-the interconnect's links.  A transfer starts when all ranks that share it have arrived.  Its pieces
-take their turns on links as messages of collectives do, behind those that go first.  A rank has
-loaded when all its pieces are there, and all have stored when the controllers have every piece of
-the sum; the latencies of the way pass after that.
+**An interconnect's I/O controllers** send and receive the bytes that ranks load and store, piece by
+piece over the interconnect's links.  A transfer starts when all ranks that share it have arrived.
+Its pieces queue at links as messages of collectives do, behind more urgent messages.  A rank has
+loaded when all its pieces have arrived, and all have stored when the controllers have every piece
+of the sum; the latencies of the route pass after that.
 """
 
 import bisect
@@ -48,7 +48,7 @@ class _Access:
 
 
 class Servers:
-    """All servers of a program, and the accesses that they serve."""
+    """All memory servers of a program, and the accesses in flight that they serve."""
 
     def __init__(self, clock: Clock, s: Structure) -> None:
         self._clock, self._services, self._uses = clock, s.services, s.server_uses.tolist()
@@ -57,7 +57,7 @@ class Servers:
         self._changed = False
 
     def begin(self, number: int, done: Callable[[], None]) -> None:
-        """Begin an access to service ``number``; call ``done`` when it ends."""
+        """Begin an access of service ``number``; call ``done`` when it ends."""
         service = self._services[number]
         uses = self._uses[service["use_start"] : service["use_end"]]
         access = _Access(service["own"], uses, int(service["latency"]), done, self._clock.ps)
@@ -65,7 +65,7 @@ class Servers:
         self._serve(access, 1)
 
     def settle(self) -> None:
-        """Recompute the share of every access in flight, and replan its end."""
+        """Recompute the server share of every access in flight, and replan its end."""
         if not self._changed:
             return
         self._changed, now = False, self._clock.ps
@@ -81,7 +81,7 @@ class Servers:
             self._clock.call_later(delay, partial(self._end, access))
 
     def _end(self, access: _Access) -> None:
-        """End the service of an access, unless its share has changed since this was planned."""
+        """End the transfer of an access, unless its share has changed since this was planned."""
         if access not in self._in_flight or access.due != self._clock.ps:
             return
         del self._in_flight[access]
@@ -99,9 +99,9 @@ class Servers:
 
 
 class EdgeTraffic:
-    """The loads and stores of ranks over the interconnect's links.
+    """The loads and stores of ranks over the links of an interconnect.
 
-    ``done`` is called with each node whose access ends.
+    ``done`` is called with each node (operator) whose access ends.
     """
 
     def __init__(self, program: Program, transport: Transport, done: Callable[[int], None]) -> None:
@@ -113,11 +113,11 @@ class EdgeTraffic:
         self._arrived: Counter[int] = Counter()  # by the transfer's first node
 
     def carries(self, node: int) -> bool:
-        """Return whether an access uses the interconnect's links."""
+        """Return whether the memory access of a node uses the interconnect's links."""
         return node in self._of
 
     def arrive(self, node: int) -> None:
-        """Begin a rank's access; the last rank of a transfer starts it."""
+        """Register a rank at the load or store that it shares; the last one starts the transfer."""
         transfer = self._of[node]
         first, trains = transfer.nodes[0], transfer.trains
         self._arrived[first] += 1
@@ -173,7 +173,10 @@ class _Node(NamedTuple):
 
 
 class Operators:
-    """All nodes of a program with one class per rank; ``submit`` queues the jobs of their flows."""
+    """All operators of a program with one class per rank.
+
+    ``submit`` queues the jobs (phases and messages) of their flows at ports.
+    """
 
     def __init__(self, program: Program, world: World, submit: Callable[[Job], None]) -> None:
         s, n = program.structure, len(program.structure.nodes)
@@ -196,7 +199,7 @@ class Operators:
         self.state, self.start, self.end = [WAITING] * n, [-1] * n, [-1] * n
 
     def settle(self) -> None:
-        """Queue the ready operators on their streams, and start idle streams."""
+        """Queue the operators that became ready on their streams, and start idle streams."""
         ready, self._ready = self._ready, []
         starting = []
         for number in sorted(ready, key=lambda number: (self._nodes[number].key, number)):
@@ -244,7 +247,7 @@ class Operators:
                 self._flows.start(node.flow)
 
     def _end_part(self, flow: int, rank: int) -> None:
-        """End a rank's part of a flow; this delivers a point-to-point message."""
+        """End a rank's part in a flow; for a point-to-point message, end the receiver, too."""
         for number in self._members[flow]:
             if self._nodes[number].cls == rank:
                 self._end(number)
@@ -253,7 +256,7 @@ class Operators:
             self._end(receiver)
 
     def _end(self, number: int) -> None:
-        """End an operator and make its followers ready."""
+        """End an operator and make its successors ready."""
         node, clock = self._nodes[number], self._world.clock
         account = self._world.accounts[node.cls]
         account.book()

@@ -1,18 +1,20 @@
-"""The ports of all ranks into all dimensions, and the queues of chunks before them.
+"""The ports of all ranks into all dimensions, and the queues of chunks in front of them.
 
 Each rank has one port for each dimension, which runs one phase at a time, as in
 :mod:`engine.kernels.phase.kernel`.  A phase of a chunk is run by a *line*: the members of the group
-that differ in the phase's dimension only.  It is queued when all of them have finished the phase
-before, and starts when it heads all their queues and all their ports are free.
+that differ in the phase's dimension only.  The phase is queued when all members have finished the
+previous phase, and starts when it heads all their queues and all their ports are free.  A *job* is
+such a phase, or a point-to-point message.
 
-A job is passed over while something else heads the queue of another member.  Nothing passes a job
-that heads all its queues and waits for ports only.  The job that was queued first of all heads all
-its queues, so members never wait for one another in a circle, and nobody waits for ever.
+A job is overtaken while another job heads the queue of one of its other members.  No job overtakes
+one that heads all its queues and waits for ports only.  The job that was queued first of all heads
+all its queues, so members never wait for one another in a circle, and no job waits for ever.
 
-A port is free again when the phase's bytes have come, gone and been reduced, and the chunk moves on
-at once.  It takes along how late it is (:mod:`engine.kernels.reference.exchange`).  In packets,
-whose latencies pass on their way, a port is free when all that it was given has left it: while a
-phase waits for what is on its way, the port serves the next one, and what both send then shares it.
+A port is free again when the phase's bytes have arrived, left and been reduced, and the chunk then
+continues at once.  The chunk carries its lateness along (:mod:`engine.kernels.reference.exchange`).
+Packets experience latencies on their way, so in packet fidelity a port is free when all its
+messages have left it: while a phase waits for messages in flight, the port serves the next phase,
+and the messages of both share it.
 """
 
 import bisect
@@ -31,7 +33,7 @@ from dimsweep.engine.lower.program import POINT_TO_POINT, Program
 
 @dataclass
 class _Part:
-    """The remaining work of a rank in a flow."""
+    """The chunks that a rank has still to finish in a flow."""
 
     chunks: int  # that are not through
     through: tuple[int, int] = (0, 0)  # when the last of the others was (ps), from which dimension
@@ -39,7 +41,7 @@ class _Part:
 
 
 class Flows:
-    """The flows of a program with one class per rank.
+    """The flows of a program with one class per rank, as chunks that pass from phase to phase.
 
     ``submit`` queues a job; ``done(flow, rank)`` is called when a rank has finished its part of a
     flow: after the last of its chunks and the latencies behind it.
@@ -59,7 +61,7 @@ class Flows:
         self._gathering: dict[tuple[int, int, int, int], dict[int, int]] = defaultdict(dict)
 
     def start(self, flow: int) -> None:
-        """Start a flow, all of whose members have arrived."""
+        """Start a flow, all of whose members have arrived: queue its chunks or its message."""
         s = self._program.structure
         record = s.flows[flow]
         form = s.forms[record["form"]]
@@ -78,9 +80,9 @@ class Flows:
                 self._enter(flow, chunk, 0, 0, rank, 0)
 
     def _enter(self, flow: int, chunk: int, number: int, dim: int, rank: int, late: int) -> None:
-        """Register a rank, ``late`` by some ps, for a phase of its chunk.
+        """Register a rank, ``late`` by some ps, for phase ``number`` of its chunk.
 
-        It comes from its port into ``dim``.
+        The chunk arrives from the rank's port into dimension ``dim``.
         """
         step = self._phases.step(flow, chunk, number, rank)
         if step is None:
@@ -106,7 +108,7 @@ class Flows:
         )
 
     def _leave(self, flow: int, dim: int, rank: int, late: int) -> None:
-        """Count a chunk that left the rank's port into ``dim`` after its last phase."""
+        """Count a rank's completed chunk, which left the port into ``dim`` after its last phase."""
         part, now = self._parts[flow, rank], self._world.clock.ps
         part.chunks -= 1
         part.through = max(part.through, (now, dim))
@@ -144,7 +146,7 @@ class _Port:
 
 
 class Ports:
-    """The ports of all ranks, each with its queue."""
+    """The ports of all ranks, each with a queue of jobs."""
 
     def __init__(self, world: World, n_dims: int, queue_order: int, *, shares: bool) -> None:
         self._world, self._queue_order, self._shares = world, queue_order, shares
@@ -159,12 +161,12 @@ class Ports:
         self._world.clock.touch()
 
     def _touch(self, rank: int, dim: int) -> None:
-        """Check at the end of this instant whether a port can start a job."""
+        """Request a check, at the end of this instant, of whether a port can start a job."""
         self._touched[rank, dim] = None
         self._world.clock.touch()
 
     def settle(self) -> None:
-        """Queue the jobs that moved on, then start those that head all their queues."""
+        """Queue the jobs submitted in this instant, then start those that head all their queues."""
         moving, self._moving = self._moving, []
         for job in sorted(moving, key=lambda job: job.order):
             for rank in job.line.ranks:
@@ -195,11 +197,11 @@ class Ports:
                 self._touch(rank, dim)
 
     def _shares_port(self, job: Job) -> bool:
-        """Return whether a job starts although its port serves another message."""
+        """Return whether a job may start although its port serves another message."""
         return self._shares and isinstance(job.phase, Crossing)
 
     def _enqueue(self, queue: list[Job], job: Job) -> None:
-        """Queue a job; point-to-point messages precede chunks."""
+        """Insert a job into a port's queue; point-to-point messages go before chunks."""
         messages = sum(isinstance(other.phase, Crossing) for other in queue)
         if isinstance(job.phase, Crossing):
             queue.insert(messages, job)
@@ -211,14 +213,14 @@ class Ports:
             bisect.insort(queue, job, lo=messages, key=self._urgency)
 
     def _urgency(self, job: Job) -> float:
-        """Return the sort key of a job; equal keys are queued in order of arrival."""
+        """Return the sort key of a job in a queue; equal keys are queued in order of arrival."""
         if self._queue_order == QueueOrder.PRIORITY:
             return -job.priority
         assert isinstance(job.phase, Phase)  # messages go before all chunks
         return job.phase.size
 
     def _find_passing(self, touched: Iterable[tuple[int, int]]) -> list[Job]:
-        """Return the jobs that may pass blocked ones, the first of each queue.
+        """Return the jobs that may overtake blocked ones, the first of each queue.
 
         All are found before any starts, so the order of the queues does not matter.
         """
@@ -246,7 +248,7 @@ class Ports:
         return self._are_free(job) and not any(map(self._heads_all, heads))
 
     def _is_first_to_pass(self, job: Job) -> bool:
-        """Return whether no earlier job in any of its queues could start as well."""
+        """Return whether no earlier job in any queue of this job could overtake as well."""
         queues = (port.queue for port in self._needed_ports(job))
         before = (other for queue in queues for other in queue[: queue.index(job)])
         return not any(map(self._can_pass, before))

@@ -1,8 +1,8 @@
-"""Transport of messages from rank to rank: one interface for all carriers.
+"""Transport of messages from rank to rank: one interface for links, flows and packets.
 
-Links take whole messages (:mod:`engine.kernels.reference.links`), or another kernel moves the
-messages as flows or packets, in step with the clock: before the clock advances to its next event,
-the carrier advances to that time, and earlier arrivals happen first.
+Either links take whole messages (:mod:`engine.kernels.reference.links`), or another kernel moves
+the messages as flows or packets, in step with the clock: before the clock advances to its next
+event, the carrier advances to that time, and earlier arrivals happen first.
 """
 
 import math
@@ -29,7 +29,7 @@ from dimsweep.engine.network.interconnect import InterconnectPlan
 
 
 class Message(NamedTuple):
-    """Bytes in flight, and the name under which they are recorded.
+    """Bytes in flight over links, and the name under which they are recorded.
 
     On an interconnect, messages of a lower ``order`` go first: by precedence, then by the start of
     their strand.  In packets only the precedence counts (:mod:`engine.kernels.messages.phases`).
@@ -45,9 +45,10 @@ class Message(NamedTuple):
 class Sending(NamedTuple):
     """A message from rank to rank, and the callbacks for its departure and arrival.
 
-    It leaves by the port into ``dim``; ``way`` chooses between equally short routes.  ``left`` is
-    called when its last byte is on the first link (or, of a flow, when all bytes are sent),
-    ``arrived`` when all bytes have arrived, with the latency (ps) that has not passed yet.
+    It leaves by the port into dimension ``dim``; ``way`` chooses between equally short routes.
+    ``left`` is called when its last byte is on the first link (or, for a flow, when all bytes are
+    sent).  ``arrived`` is called when all bytes have arrived, with the latency (ps) that has not
+    passed yet.
     """
 
     message: Message
@@ -62,8 +63,8 @@ class Sending(NamedTuple):
 class Switched(NamedTuple):
     """Messages that a switch, or a tree of switches, reduces or multicasts.
 
-    Every source sends ``up``; the switch reduces the bytes as they arrive, or multicasts those of a
-    single source, and ``down`` goes to each target.  ``left`` is called with each source,
+    Every source sends ``up`` bytes.  The switch reduces them as they arrive, or multicasts those of
+    a single source, and sends ``down`` bytes to each target.  ``left`` is called with each source,
     ``arrived`` with each target and the latency (ps) that has not passed yet.
     """
 
@@ -76,7 +77,7 @@ class Switched(NamedTuple):
 
 
 class Transport(ABC):
-    """Base class: carries messages over a network.
+    """Base class: carries messages between ranks over a network.
 
     On an interconnect the ``plan`` has the NPUs of the ranks.
     """
@@ -92,18 +93,18 @@ class Transport(ABC):
         self.n_messages = 0
 
     def count(self, n_messages: int) -> None:
-        """Count messages; raise :class:`DimsweepError` for more than the model allows."""
+        """Add to the number of messages; raise :class:`DimsweepError` beyond the model's limit."""
         self.n_messages += n_messages
         check_message_count(self.n_messages, self.model)
 
     @abstractmethod
     def send(self, sending: Sending) -> None:
-        """Send a message."""
+        """Send a message from rank to rank."""
 
     def send_through_switch(self, switched: Switched) -> None:
-        """Send messages up to a switch and down again.
+        """Send messages up to a switch and its results down again.
 
-        Raises :class:`DimsweepError` where no switch can reduce: what is carried is not reduced.
+        Raises :class:`DimsweepError` for flows and packets, which no switch can reduce.
         """
         raise reducing_error()
 
@@ -116,7 +117,7 @@ class Transport(ABC):
         """Return the account of each link at time ``end``."""
 
     def traffic(self) -> Traffic | None:
-        """Return the start and arrival of each message, if they are known."""
+        """Return the start and arrival of each message, or None where messages take links."""
         return None
 
     def blocked(self) -> list[str]:
@@ -125,9 +126,9 @@ class Transport(ABC):
 
 
 class CarriedTransport(Transport):
-    """A transport whose messages are moved by a carrier; messages share links.
+    """A transport whose messages a carrier moves as flows or packets, which share links.
 
-    The carrier notes the traffic of the links ``watched``.
+    The carrier records the traffic of the links ``watched``.
     """
 
     def __init__(
@@ -160,7 +161,7 @@ class CarriedTransport(Transport):
         return self._carrier.traffic(self._names)
 
     def send(self, sending: Sending) -> None:
-        """Hand a message to the carrier."""
+        """Hand a message to the carrier at the present time."""
         message, ends = sending.message, (self.places[sending.source], self.places[sending.target])
         self._names.append(message.name)
         self.count(1)
@@ -175,7 +176,7 @@ class CarriedTransport(Transport):
             link.begin(message.n_bytes * (n / len(ways.out)), self.clock.ps)
 
     def _advance(self, until: float) -> None:
-        """Advance the carrier until a message arrives or leaves, at most to ``until``."""
+        """Advance the carrier until a message arrives or leaves its sender, or to ``until``."""
         if not self._under_way:
             return
         limit, now = LONGEST if until == math.inf else int(until), self.clock.ps
@@ -205,7 +206,7 @@ class CarriedTransport(Transport):
 
 
 class _SharedLink:
-    """A link that messages share, and its traffic so far (times in ps)."""
+    """A link that several messages use at once, and its traffic so far (times in ps)."""
 
     def __init__(self, link: Link) -> None:
         self.link = link

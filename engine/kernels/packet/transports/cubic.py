@@ -9,7 +9,10 @@ from dimsweep.engine.kernels.packet.tcp import Tcp, in_flight
 
 @dataclass(frozen=True)
 class Cubic(Tcp):
-    """CUBIC. The defaults follow RFC 9438 (sections 4.6 and 5.1) and RFC 8312."""
+    """CUBIC congestion control of TCP.
+
+    The defaults follow RFC 9438 (sections 4.6 and 5.1) and RFC 8312.
+    """
 
     c: float = 0.4  # segments / second^3
     beta: float = 0.7  # what a loss leaves of the window
@@ -29,7 +32,7 @@ class Cubic(Tcp):
     @staticmethod
     @inlined
     def on_start(r: Run, flow: int, _: int) -> None:
-        """Start before congestion avoidance."""
+        """Initialise a flow's state for slow start."""
         r.flows[flow].cubic.epoch = NONE
 
     @staticmethod
@@ -55,7 +58,7 @@ class Cubic(Tcp):
     @staticmethod
     @inlined
     def shrink(r: Run, flow: int, _: int) -> None:
-        """Shrink with fast convergence, so that new flows find room sooner (4.6 and 4.7)."""
+        """Reduce the window after a loss, with fast convergence for new flows (4.6 and 4.7)."""
         t, own, beta = r.tcp[flow], r.flows[flow].cubic, r.keys[0].cubic.beta
         own.w_max = t.cwnd * (1 + beta) / 2 if t.cwnd < own.w_max else t.cwnd
         own.prior = t.cwnd
@@ -65,12 +68,12 @@ class Cubic(Tcp):
     @staticmethod
     @inlined
     def time_out(r: Run, flow: int, _: int) -> None:
-        """Forget the last maximum window (section 4.8)."""
+        """Reset the last maximum window (section 4.8)."""
         r.flows[flow].cubic.w_max = 0.0
 
 
 @inlined
 def _cubic(r: Run, flow: int, seconds: float) -> float:
-    """Return the cubic window function (equation 1)."""
+    """Return the window in segments, ``seconds`` after the last loss (equation 1)."""
     own = r.flows[flow].cubic
     return r.keys[0].cubic.c * (seconds - own.k) ** 3 + own.w_max

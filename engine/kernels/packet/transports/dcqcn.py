@@ -1,6 +1,7 @@
-"""DCQCN (Zhu et al., SIGCOMM 2015).
+"""DCQCN (Zhu et al., SIGCOMM 2015): rate control of RoCE by ECN marks.
 
-A sender cuts its rate by the estimated share of ECN-marked packets, and raises it by a timer.
+A sender reduces its rate in proportion to alpha, its running estimate of the fraction of marked
+packets, and raises the rate by a timer.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ ALPHA, CUT, RAISE = range(3)  # its timers
 
 @dataclass(frozen=True)
 class Dcqcn(Transport):
-    """DCQCN. The defaults follow the RoCE study of training clusters (Khan et al., 2022)."""
+    """DCQCN. The defaults follow the study of RoCE for training clusters (Khan et al., 2022)."""
 
     gain: float = 1 / 256  # of alpha
     alpha_every: Ticks = 1_000_000
@@ -66,7 +67,7 @@ class Dcqcn(Transport):
     @staticmethod
     @kernel
     def on_timer(r: Run, flow: int, timer: int) -> None:
-        """Update alpha, cut the rate after marks, or raise it."""
+        """Handle a timer: update alpha, reduce the rate after marks, or raise the rate."""
         own, keys, now = r.flows[flow].dcqcn, r.keys[0].dcqcn, r.agenda.counts[0].now
         if timer == ALPHA:
             own.alpha = (1 - keys.gain) * own.alpha + (keys.gain if own.marked_alpha else 0.0)
@@ -94,7 +95,7 @@ def _cut(r: Run, flow: int, now: int) -> None:
 
 @inlined
 def _raise(r: Run, flow: int) -> None:
-    """Move half way to the target, which itself rises after the first recoveries."""
+    """Raise the rate half way to the target rate, which itself rises after the first steps."""
     f, own, keys = r.flows[flow], r.flows[flow].dcqcn, r.keys[0].dcqcn
     if own.raises >= keys.recoveries:
         step = keys.add if own.raises == keys.recoveries else keys.add_fast

@@ -1,4 +1,8 @@
-"""DCTCP (Alizadeh et al., SIGCOMM 2010) on rates: one cut a round trip, by the share of marks."""
+"""DCTCP (Alizadeh et al., SIGCOMM 2010), applied to the sending rate instead of a window.
+
+Once per round trip, a sender reduces its rate in proportion to the fraction of ACKs that echo an
+ECN mark.
+"""
 
 from dataclasses import dataclass
 
@@ -10,7 +14,7 @@ from dimsweep.engine.kernels.packet.state import Run, inlined
 
 @dataclass(frozen=True)
 class Dctcp(Transport):
-    """DCTCP. The defaults follow the RoCE study of training clusters (Khan et al., 2022)."""
+    """DCTCP. The defaults follow the study of RoCE for training clusters (Khan et al., 2022)."""
 
     gain: float = 1 / 256  # of alpha
     add: BitRate = 1_000_000_000  # each round trip without a mark
@@ -37,13 +41,13 @@ class Dctcp(Transport):
     @staticmethod
     @inlined
     def on_start(r: Run, flow: int, _: int) -> None:
-        """Assume that all packets are marked until the first measurement."""
+        """Set the estimated fraction of marked packets to 1 until the first measurement."""
         r.flows[flow].dctcp.alpha = 1.0
 
     @staticmethod
     @inlined
     def on_ack(r: Run, flow: int, packet: int) -> None:
-        """Estimate the share of marks once a round trip, and cut at its first mark."""
+        """Update the marked fraction once a round trip; reduce the rate at its first mark."""
         f, own, k, keys = r.flows[flow], r.flows[flow].dctcp, r.packets[packet], r.keys[0].dctcp
         own.marked += k.marked
         new_round = k.upto > own.round_end

@@ -1,4 +1,4 @@
-"""HPCC (Li et al., SIGCOMM 2019): every hop's telemetry says how full it is."""
+"""HPCC (Li et al., SIGCOMM 2019): rate control by the link utilisation that each hop reports."""
 
 from dataclasses import dataclass
 
@@ -12,8 +12,8 @@ from dimsweep.engine.kernels.packet.state import Run, inlined
 class Hpcc(Transport):
     """HPCC. The defaults follow Khan et al. (HotI 2022).
 
-    What a hop writes is rounded down to units (bytes, and ticks of time) and wraps around at 2^bits
-    of them (0: never).
+    The values that a hop writes are rounded down to units (bytes, and ticks of time) and wrap
+    around at 2^bits units (0: never).
     """
 
     eta: float = 0.95  # the utilisation aimed at
@@ -46,7 +46,7 @@ class Hpcc(Transport):
     @staticmethod
     @inlined
     def on_start(r: Run, flow: int, _: int) -> None:
-        """Assume a full path until the first measurement."""
+        """Set the estimated utilisation to 1 until the first measurement."""
         own = r.flows[flow].hpcc
         own.utilisation = 1.0
         own.target = r.flows[flow].rate
@@ -54,7 +54,7 @@ class Hpcc(Transport):
     @staticmethod
     @inlined
     def on_ack(r: Run, flow: int, packet: int) -> None:
-        """Follow the fullest hop, from the rate of the last round trip."""
+        """Set the rate from the busiest hop's utilisation and the last round trip's rate."""
         f, own, k = r.flows[flow], r.flows[flow].hpcc, r.packets[packet]
         new_round = k.upto > own.round_end
         if not new_round and not r.keys[0].hpcc.react_fast:
@@ -96,7 +96,7 @@ def _decode_queue(r: Run, queue: int) -> int:
 
 @inlined
 def _fullness(r: Run, flow: int, packet: int) -> float:
-    """Return the fullest hop's utilisation, smoothed over a round trip (HPCC, equation 2)."""
+    """Return the busiest hop's utilisation, smoothed over a round trip (HPCC, equation 2)."""
     f, own, keys = r.flows[flow], r.flows[flow].hpcc, r.keys[0].hpcc
     fullest, elapsed = 0.0, 0
     for i in range(r.packets[packet].hops):
@@ -118,7 +118,10 @@ def _fullness(r: Run, flow: int, packet: int) -> float:
 
 @inlined
 def _rate(r: Run, flow: int, over: float, new_round: bool) -> int:
-    """Return the new rate: scaled for a full path or after enough additions, else one step more."""
+    """Return the new rate: scaled down by utilisation, or raised by one additive step.
+
+    It is scaled if the path is full, or after enough additive steps.
+    """
     f, own, keys = r.flows[flow], r.flows[flow].hpcc, r.keys[0].hpcc
     if over >= 1 or own.raises >= keys.stages:
         rate, stage = int(own.target / over) + keys.add, 0

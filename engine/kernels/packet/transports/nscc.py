@@ -1,6 +1,6 @@
 """NSCC of Ultra Ethernet: a sender's window, driven by marks, delays and NACKs (UE 1.0, CMS).
 
-What follows is the algorithm of the specification as ultraethernet/uet-htsim runs it (commit
+The module follows the algorithm of the specification as ultraethernet/uet-htsim runs it (commit
 40ccb05).  Its constants hold for 100 Gb/s and round trips of 12 us, and grow with the
 bandwidth-delay product (``scale``).
 """
@@ -26,9 +26,9 @@ _ADJUST = 8  # packets after which increases are added to the window
 class Nscc(Rud):
     """NSCC; windows are in bandwidth-delay products.
 
-    ``target`` is the allowed queueing delay (0: three quarters of a round trip); ``gamma`` weighs a
-    delay beyond the target; with ``gate`` the window follows the arrived bytes where they are less
-    than the largest window / 2^gate.
+    ``target`` is the allowed queueing delay (0: three quarters of a round trip), and ``gamma``
+    weighs a delay beyond the target.  With ``gate`` the window is lowered to the arrived bytes if
+    these are fewer than the largest window / 2^gate.
     """
 
     target: Ticks = 0
@@ -85,7 +85,7 @@ class Nscc(Rud):
     @staticmethod
     @kernel
     def on_ack(r: Run, flow: int, packet: int) -> None:
-        """Handle the four cases of marks and delays; increases are summed over some packets."""
+        """Grow or cut the window by mark and delay of an ACK; increases are summed over packets."""
         f, own, u, marked = r.flows[flow], r.flows[flow].nscc, r.rud[flow], r.packets[packet].marked
         now, mtu = r.agenda.counts[0].now, r.settings.payload + r.settings.data_header
         own.achieved += u.news
@@ -112,7 +112,7 @@ class Nscc(Rud):
     @staticmethod
     @kernel
     def shrink(r: Run, flow: int, n_bytes: int) -> None:
-        """Handle a NACK, which reports a full queue of about one round trip."""
+        """Handle a NACK as a delay of about one round trip, which reports a full queue."""
         own = r.flows[flow].nscc
         _note_rtt(r, flow)
         own.ignored += n_bytes
@@ -125,7 +125,7 @@ class Nscc(Rud):
     @staticmethod
     @inlined
     def time_out(r: Run, flow: int, n_bytes: int) -> None:
-        """Shrink the window by the lost packet."""
+        """Shrink the window by the bytes of the lost packet."""
         r.flows[flow].nscc.window -= n_bytes
         _bound(r, flow)
 
@@ -166,7 +166,7 @@ def _delay(r: Run, flow: int, marked: int) -> float:
 
 @inlined
 def _grow(r: Run, flow: int, delay: float) -> None:
-    """Grow in proportion to the distance from the target, or fast after a window without delay."""
+    """Grow the window by its distance from the target delay, or fast after a calm round trip."""
     own, s, news = r.flows[flow].nscc, r.settings, r.rud[flow].news
     own.calm = own.calm + news if delay < _FAST_BELOW * s.ticks else 0
     own.is_fast = own.calm > 0 and (own.is_fast or own.calm > own.window)
@@ -179,7 +179,7 @@ def _grow(r: Run, flow: int, delay: float) -> None:
 
 @inlined
 def _cut(r: Run, flow: int) -> None:
-    """Cut the window once a round trip, by the excess of the delay, at most by half."""
+    """Cut the window, at most once a round trip and by half, by the delay beyond the target."""
     own, now = r.flows[flow].nscc, r.agenda.counts[0].now
     own.is_fast = 0
     own.calm = 0
@@ -191,9 +191,9 @@ def _cut(r: Run, flow: int) -> None:
 
 @inlined
 def _quick_adapt(r: Run, flow: int, is_loss: bool, marked: bool, delay: float) -> bool:
-    """Set the window to the arrived bytes if these are far fewer; return if it does so now.
+    """Lower the window to the arrived bytes if these are far fewer; return whether it did.
 
-    Packets that were in flight then are ignored.
+    Marked ACKs of packets that were in flight at that time also return True, and change nothing.
     """
     own, now = r.flows[flow].nscc, r.agenda.counts[0].now
     adapts = own.ignored < own.to_ignore and marked

@@ -19,9 +19,9 @@ _LEAST = {"grant": credits.QUANTUM, "share": 0.01, "least": 0.01}  # credit come
 class Rccc(Rud):
     """RCCC; ``most_credit`` is a sender's initial and maximum credit in bandwidth-delay products.
 
-    A receiver grants ``grant`` bytes per packet at a ``share`` of its link's rate; with ``least``
-    below 1 it lowers its rate down to that share when marks or trimmed packets show a congested
-    network (0.9 / the oversubscription).
+    A receiver grants ``grant`` bytes per credit packet, at the fraction ``share`` of its link's
+    rate. With ``least`` below 1 it lowers its rate down to that fraction when marks or trimmed
+    packets show a congested network (0.9 / the oversubscription).
     """
 
     most_credit: float = 1.5
@@ -58,19 +58,19 @@ class Rccc(Rud):
     @staticmethod
     @inlined
     def on_ack(r: Run, flow: int, packet: int) -> None:
-        """Void the rest of the first credit."""
+        """Void the rest of the flow's initial credit."""
         credits.note_answer(r, flow)
 
     @staticmethod
     @inlined
     def shrink(r: Run, flow: int, n_bytes: int) -> None:
-        """Void the rest of the first credit."""
+        """Void the rest of the flow's initial credit after a NACK."""
         credits.note_answer(r, flow)
 
     @staticmethod
     @inlined
     def time_out(r: Run, flow: int, n_bytes: int) -> None:
-        """Request credit if the flow has none."""
+        """Request credit if the flow has none, after a packet timed out."""
         if r.rud[flow].n_lost > 0:
             credits.note_answer(r, flow)
         if r.credits[flow].credit <= 0:

@@ -9,7 +9,7 @@ from dimsweep.engine.kernels.packet.tcp import Tcp, in_flight
 
 @dataclass(frozen=True)
 class Reno(Tcp):
-    """Reno; it has TCP's keys only."""
+    """Reno congestion control of TCP; it has the keys (settings) of :class:`Tcp` only."""
 
     name = "reno"
     fairness = 0.9

@@ -1,4 +1,4 @@
-"""No reaction to congestion, beyond a window and pauses."""
+"""The static transport: no reaction to congestion, except for a window and pause frames."""
 
 from dataclasses import dataclass
 

@@ -12,8 +12,9 @@ from dimsweep.engine.kernels.packet.state import Run, inlined
 class Swift(Transport):
     """Swift; ``add`` (packets per round trip), ``beta`` and ``most_cut`` are the paper's (3.1).
 
-    The target is the flow's own round trip, ``base`` for queues, and up to ``flow_range`` more as
-    its window falls from ``wide`` to ``narrow`` packets (section 3.5).
+    The target round-trip time is the flow's round trip in an empty network, plus ``base`` for
+    queues, plus up to ``flow_range`` as the window falls from ``wide`` to ``narrow`` packets
+    (section 3.5).
     """
 
     add: float = 1.0
@@ -54,7 +55,7 @@ class Swift(Transport):
     @staticmethod
     @inlined
     def on_ack(r: Run, flow: int, packet: int) -> None:
-        """Grow the window below the target; above it shrink it, once a round trip."""
+        """Grow the window below the target delay; above it, shrink the window once a round trip."""
         f, own, keys = r.flows[flow], r.flows[flow].swift, r.keys[0].swift
         now = r.agenda.counts[0].now
         rtt = now - r.packets[packet].stamp
@@ -80,7 +81,7 @@ def _target(r: Run, flow: int) -> float:
 
 @inlined
 def _apply(r: Run, flow: int, rtt: int) -> None:
-    """Set the allowed bytes; a window below one packet becomes a rate."""
+    """Set the bytes that may be in flight; a window below one packet becomes a sending rate."""
     f, window, payload = r.flows[flow], r.flows[flow].swift.window, r.settings.payload
     if window >= 1:
         f.allowed = int(window * payload)

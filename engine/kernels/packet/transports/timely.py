@@ -1,4 +1,4 @@
-"""TIMELY (Mittal et al., SIGCOMM 2015): the gradient of the round-trip time."""
+"""TIMELY (Mittal et al., SIGCOMM 2015): rate control by the gradient of the round-trip time."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ _STEPS = 5  # additions before they become fast
 class Timely(Transport):
     """TIMELY. The defaults follow the authors' reference code (Khan et al., HotI 2022).
 
-    ``stamped``: whether ACKs echo when the data were sent; 0 if not.
+    ``stamped``: 1 if ACKs echo the time at which the data were sent, else 0.
     """
 
     weight: float = 0.875  # of the newest difference of two round trips
@@ -47,13 +47,13 @@ class Timely(Transport):
     @staticmethod
     @inlined
     def on_start(r: Run, flow: int, _: int) -> None:
-        """Start with the link's rate as target."""
+        """Set a flow's target rate to the link's rate."""
         r.flows[flow].timely.target = r.flows[flow].rate
 
     @staticmethod
     @inlined
     def on_ack(r: Run, flow: int, packet: int) -> None:
-        """Measure once a round trip."""
+        """Measure the round-trip time once a round trip, and update the rate."""
         f, own, k = r.flows[flow], r.flows[flow].timely, r.packets[packet]
         if k.upto <= own.round_end:
             return
