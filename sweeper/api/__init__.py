@@ -1,1 +1,1 @@
-"""Studies in Python, for notebooks: they are run, recorded and read as the command line does it."""
+"""Run and read studies in Python, for notebooks; the files are those of the command line."""

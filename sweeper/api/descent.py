@@ -1,4 +1,4 @@
-"""The descent as a sampler of Optuna's."""
+"""The descent sampler as a sampler for Optuna."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,17 +25,18 @@ _STRANGE = -1  # the number of a trial that the descent did not propose
 
 
 class DescentSampler(BaseSampler):
-    """Proposes to Optuna what ``search.sampler=descent`` would to a study, with its seed.
+    """A sampler for Optuna that proposes the same as ``search.sampler=descent`` does in a study.
 
         search = optuna.create_study(sampler=dimsweep.DescentSampler(study))
 
-    A trial's parameters are the coordinates of a split (:meth:`Study.space`), its value that of the
-    first objective, and its user attribute ``slopes`` what :class:`Simulated` has of them.  It
-    learns from all trials of Optuna's study, those of an earlier process too.
+    Its random seed is the study's. A trial's parameters are the coordinates of a split
+    (:meth:`Study.space`). Its value is that of the first objective, and its user attribute
+    ``slopes`` that of :class:`Simulated`.  The sampler learns from all trials of Optuna's study,
+    also from those of an earlier process.
     """
 
     def __init__(self, study: "Study") -> None:
-        """Create a sampler.
+        """Create a sampler for the search space of ``study``.
 
         Raises :class:`DimsweepError` for a study that the descent cannot search.
         """
@@ -53,7 +54,7 @@ class DescentSampler(BaseSampler):
     def infer_relative_search_space(
         self, study: "optuna.Study", trial: FrozenTrial
     ) -> dict[str, Any]:
-        """Return the coordinates of a split."""
+        """Return Optuna's distributions of the coordinates of a split."""
         return {name: unit_distribution() for name in coordinate_names(self._space)}
 
     def sample_relative(
@@ -87,14 +88,17 @@ class DescentSampler(BaseSampler):
         )
 
     def _going_on(self, trials: Sequence[FrozenTrial]) -> Task:
-        """Return a task that continues after ``trials``, with another seed for random splits."""
+        """Return the input of a descent that continues after ``trials``.
+
+        It has another seed for random splits.
+        """
         known, search = {self._split(each) for each in trials}, self._task.search
         seed = (search.seed + len(trials)) % 2**32
         first = [each for each in self._task.first if each.bandwidth not in known]
         return replace(self._task, first=first, search=search.model_copy(update={"seed": seed}))
 
     def _learn(self, trials: Sequence[FrozenTrial]) -> None:
-        """Pass new trials to the descent, with the proposals that they came from."""
+        """Pass new trials to the descent, with the proposals from which they were made."""
         new = [trial for trial in trials if trial.number not in self._learnt]
         if new and not any(SLOPES in trial.user_attrs for trial in trials):
             raise DimsweepError(

@@ -1,4 +1,4 @@
-"""Keys and values of Python as overrides of the command line."""
+"""Convert keys and values given in Python to overrides of the command line."""
 
 import json
 import re
@@ -14,11 +14,11 @@ from dimsweep.sweeper.config.overrides import format_choice, is_group
 def compose_keys(
     keys: Mapping[str, Any], overrides: tuple[str, ...], *, may_sweep: bool = False
 ) -> ComposedConfig:
-    """Return the configuration of ``keys``, then of ``overrides``, which may have several values.
+    """Return the configuration with ``keys`` and then ``overrides`` applied.
 
-    A config group's key with a text chooses an option of it, and with a mapping sets its keys;
-    other keys, which may be dotted, have the value that YAML would give them.  Raises
-    :class:`DimsweepError` naming the wrong key.
+    Overrides may have several values. A config group's key with a text chooses an option of it, and
+    with a mapping sets its keys. Other keys, which may be dotted, have the value that YAML would
+    give them. Raises :class:`DimsweepError` naming the wrong key.
     """
     for word in overrides:
         _check_word(word)
@@ -27,7 +27,7 @@ def compose_keys(
 
 
 def _check_word(word: Any) -> None:
-    """Refuse an override that neither sets nor removes a key."""
+    """Raise :class:`DimsweepError` for an override that neither sets nor removes a key."""
     if not isinstance(word, str):
         hint = (
             "keys have names: simulate(workload='all_reduce', **{'topology.bandwidth': '1 GB/s'})"
@@ -43,7 +43,7 @@ def _check_word(word: Any) -> None:
 
 
 def _overrides(key: str, value: Any) -> list[str]:
-    """Format a key and its value as overrides; an option of a group by its bare name."""
+    """Return the overrides for a key and its value; an option of a group is not quoted."""
     if not is_group(key):
         return [f"{key}={_written(value)}"]
     if isinstance(value, Mapping):
@@ -52,7 +52,7 @@ def _overrides(key: str, value: Any) -> list[str]:
 
 
 def _written(value: Any) -> str:
-    """Write a value in Hydra's grammar: keys of mappings have escapes instead of quotes."""
+    """Return a value in Hydra's grammar; keys of mappings have escapes instead of quotes."""
     if isinstance(value, Mapping):
         keys = [re.sub(r"([\\()\[\]{}:=, \t])", r"\\\1", str(key)) for key in value]
         pairs = zip(keys, value.values(), strict=True)

@@ -1,4 +1,4 @@
-"""The findings of a study so far, read from its folder."""
+"""Read the findings of a study from its folder, also while it runs."""
 
 import html
 from collections.abc import Sequence
@@ -30,14 +30,14 @@ _HEIGHT = 620  # pixels of a notebook's output
 
 @dataclass(frozen=True)
 class Plot:
-    """A page of charts, which Jupyter shows in a frame of its own; it needs no network."""
+    """An HTML page of charts; Jupyter shows it in a frame. It needs no network."""
 
     page: str
 
     def save(self, file: str | Path) -> Path:
         """Write the page into a file that ends in .html, and return its path.
 
-        Raises :class:`DimsweepError` for another ending: a browser draws the charts.
+        Raises :class:`DimsweepError` for another ending, since a browser draws the charts.
         """
         path = Path(file)
         if path.suffix.lower() not in (".html", ".htm"):
@@ -50,7 +50,7 @@ class Plot:
         return write_file(path, "the page", self.page.encode())
 
     def _repr_html_(self) -> str:
-        """Return the frame that Jupyter shows."""
+        """Return the HTML frame that Jupyter shows."""
         inside = html.escape(self.page, quote=True)
         return (
             f'<iframe srcdoc="{inside}" width="100%" height="{_HEIGHT}" frameborder="0"></iframe>'
@@ -65,10 +65,10 @@ if TYPE_CHECKING:
 
 
 class Results:
-    """The results in a folder such as ``results/libra_gpt3_4d``.
+    """The results of a study, in a folder such as ``results/libra_gpt3_4d``.
 
-    The name of a study stands for its folder in ``results``.  Each access reads the folder again,
-    so results follow a sweep that still runs.
+    The name of a study may be given for its folder in ``results``.  Each access reads the folder
+    again, so results follow a sweep that still runs.
     """
 
     def __init__(self, folder: str | Place) -> None:
@@ -84,24 +84,24 @@ class Results:
 
     @property
     def report(self) -> Report:
-        """The findings; raises :class:`DimsweepError` while no trial is complete."""
+        """Report with all findings; raises :class:`DimsweepError` while no trial is complete."""
         return read_report(self.folder)
 
     @property
     def headline(self) -> str:
-        """The finding in a sentence."""
+        """Main finding, as a sentence."""
         return f"{self.report.headline}."
 
     def to_arrow(self) -> pa.Table:
-        """All rows, ordered by cell and trial (docs/results.md lists the columns)."""
+        """Return all rows, sorted by cell and trial (docs/results.md lists the columns)."""
         return load(self.folder)
 
     def to_pandas(self) -> pd.DataFrame:
-        """All rows as a Pandas table."""
+        """Return all rows as a Pandas table."""
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> "polars.DataFrame":
-        """All rows as a Polars table; raises :class:`DimsweepError` without Polars."""
+        """Return all rows as a Polars table; raises :class:`DimsweepError` without Polars."""
         missing = DimsweepError(
             "Polars is not installed", hint="pip install polars", code="inaccessible"
         )
@@ -120,42 +120,43 @@ class Results:
 
     @property
     def bound(self) -> float | None:
-        """Proven bound of the first objective in the cell of :attr:`best`, in its column's unit.
+        """Proven bound of the first objective, in its column's unit, in the cell of :attr:`best`.
 
-        No split beats it; None without a proof.
+        No split beats it. It is None without a proof.
         """
         return self._winner.bound
 
     @property
     def front(self) -> pd.DataFrame:
-        """Rows of the Pareto front of each cell; with one objective the best row of each."""
+        """Rows of the Pareto front of each cell; with one objective the best row of each cell."""
         return pd.concat([cell.front for cell in self.report.found], ignore_index=True)
 
     @property
     def cells(self) -> pd.DataFrame:
-        """Best trial of each cell with complete trials, a row each.
+        """Table with a row for the best trial of each cell with complete trials.
 
-        Columns: the cell's coordinates, the split (GB/s), the objectives, the proven bound (of a
-        front: the least time at the cost of that trial), the relative gap to it, and ``gain``: how
-        many times better the trial is than the reference, which is the baseline or the equal split.
+        Columns: the cell's values of the grid's axes, the split (GB/s), the objectives, the proven
+        bound (of a front: the minimum time at the cost of that trial), the relative gap to it, and
+        ``gain``: how many times better the trial is than the reference, which is the baseline or
+        the equal split.
         """
         return _table(self.report)
 
     @property
     def what_if(self) -> pd.DataFrame:
-        """Changes simulated around a design, a row each; the rest of the design stays as it is.
+        """Table with a row for each what-if: a single change of a design, without a new search.
 
         Columns: the cell (its number and its ``label``), the ``design`` (best, shared by a
         portfolio, or baseline), the ``change`` and its keys, the time (s), the throughput
-        (``measure``, where the change alters the work of an iteration) and the cost (USD) before
-        and after, the speed-up, in all and for each USD, and the error of a change that cannot be
+        (``measure``, if the change alters the work of an iteration) and the cost (USD) before and
+        after, the speed-up, in total and per USD, and the error of a change that cannot be
         simulated.
         """
         found = [(c, each) for c in self.report.found for own in group_changes(c) for each in own]
         return pd.DataFrame([_change(*each) for each in found], columns=_WHAT_IF)
 
     def plot(self, *charts: str) -> Plot:
-        """Return the page's charts with these names, or all of them.
+        """Return the charts with these names, or all charts of the report.
 
         Names are what_wins, cells, front, best_split, next_bandwidth, timeline, parallel,
         split_map, what_if, convergence, recheck, regret and trials.  Raises :class:`DimsweepError`
@@ -164,13 +165,13 @@ class Results:
         return Plot(render_charts(self.report, charts))
 
     def write_page(self) -> Place:
-        """Write report/report.html in the folder, as ``dimsweep report`` does; return its place."""
+        """Write report/report.html in the folder, as ``dimsweep report`` does; return its path."""
         return write_report(self.report, self.folder / "report")
 
     def write_picture(self, file: str | Path) -> Path:
         """Draw the findings, with time and cost, into a .png, .svg or .pdf file; return its path.
 
-        The picture is that of ``dimsweep report --picture``.  Raises :class:`DimsweepError` for
+        ``dimsweep report --picture`` draws the same picture.  Raises :class:`DimsweepError` for
         another kind of file, or if it cannot be written.
         """
         return write_picture(self.report, file)
@@ -190,7 +191,7 @@ class Results:
 
     @classmethod
     def open(cls, one: "Self | str | Place") -> Self:
-        """Return ``one``, or the results in the folder of that name."""
+        """Return ``one`` if it is a :class:`Results`, else the results in the folder it names."""
         return one if isinstance(one, cls) else cls(one)  # type: ignore[arg-type]
 
 
@@ -199,7 +200,7 @@ def _table(report: Report) -> pd.DataFrame:
 
 
 def _described(cell: CellSummary) -> dict[str, Any]:
-    """Return a cell's coordinates and its best."""
+    """Return a cell's axis values and its best trial, as a row."""
     split = {BANDWIDTH.at(d): b for d, b in enumerate(cell.split(cell.best).tolist())}
     values = {objective.column: objective.value(cell.best) for objective in cell.objectives}
     parameters = {key: cell.best[key] for key in cell.parameters}
@@ -232,7 +233,7 @@ _WHAT_IF = (
 
 
 def _change(cell: CellSummary, one: WhatIf) -> dict[str, Any]:
-    """Return a what-if as a row."""
+    """Return a what-if of a cell as a row."""
     before, after = one.of.row, one.row
     measure = one.measure
     return {
@@ -255,12 +256,12 @@ def _change(cell: CellSummary, one: WhatIf) -> dict[str, Any]:
 
 
 def compare(*studies: Results | str | Place) -> pd.DataFrame:
-    """Return a row for the best of each cell of several studies.
+    """Return a table with a row for the best trial of each cell of several studies.
 
     Columns: the study, the ``scenario`` (model, batch, and the axes that are scenarios), the cell's
-    coordinates, the split (GB/s), the objectives, the proven bound and the gap to it.
+    values of the grid's axes, the split (GB/s), the objectives, the proven bound and the gap to it.
     ``over_best`` is the factor by which a row is worse than the best row of its scenario, in the
-    first objective. ``sure`` is the probability that a measurement confirms this, where the first
+    first objective. ``sure`` is the probability that a measurement confirms this, if the first
     objective is the time and the model's error is known (docs/accuracy.md).
 
     Rows of a scenario are adjacent; different models are not ranked against each other.
@@ -307,6 +308,6 @@ def _surely(cell: CellSummary, best: CellSummary) -> float | None:
 
 
 def _names(records: Sequence[StudyRecord]) -> list[str]:
-    """Return the studies' names, numbered where two are equal."""
+    """Return the studies' names; equal ones are numbered."""
     names = [record.name for record in records]
     return [name if names.count(name) == 1 else f"{name} ({i + 1})" for i, name in enumerate(names)]

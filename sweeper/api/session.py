@@ -1,4 +1,4 @@
-"""A search from outside in a study's folder: ask, simulate, tell."""
+"""Search a study with a caller's own algorithm: ask, simulate, tell."""
 
 import itertools
 import re
@@ -27,11 +27,11 @@ from dimsweep.sweeper.study.cell import CellPlan
 
 @dataclass(frozen=True)
 class Simulated:
-    """A design as it was simulated: its bandwidths are on the study's grid.
+    """A simulated design; its bandwidths are on the study's grid.
 
-    ``values`` are those of the objectives, in the units of their columns, or ``None`` where the
-    design failed (the study's rows say why).  ``slopes`` are what one more byte/s in each dimension
-    adds to the time, in seconds, or ``None`` where that is not known: message by message.
+    ``values`` are those of the objectives, in the units of their columns, or ``None`` if the design
+    failed (the study's rows have the error).  ``slopes`` are the seconds that one more byte/s in
+    each dimension adds to the time, or ``None`` if unknown, as in fidelities other than ``phase``.
     """
 
     design: Mapping[str, Any]
@@ -41,10 +41,10 @@ class Simulated:
 
 
 class Session:
-    """A study that is open: :meth:`Study.session` opens one.
+    """A study that is open for a caller's own search; :meth:`Study.session` opens one.
 
-    Designs that are simulated have rows of their own, which nothing replaces; a design that the
-    study tries first in any case is that trial.
+    Simulated designs have separate rows in the study, which nothing replaces. A design that the
+    study itself tries first keeps the row of that trial.
     """
 
     def __init__(self, cell: CellPlan, driver: SweepDriver, searcher: str) -> None:
@@ -55,10 +55,10 @@ class Session:
         self._next = _next_number(cell, driver)
 
     def ask(self, n: int | None = None) -> list[dict[str, Any]]:
-        """Return up to ``n`` next designs of the study's sampler; by default one batch.
+        """Return up to ``n`` designs that the study's sampler proposes next; by default one batch.
 
-        There is at least one unless its grid is exhausted.  They are those that :meth:`Study.run`
-        would simulate after the same results.
+        There is at least one unless its grid is exhausted.  :meth:`Study.run` would simulate these
+        designs after the same results.
 
         Raises :class:`DimsweepError` if a sampler of generations needs more results than it has.
         """
@@ -81,11 +81,11 @@ class Session:
         return [design_from_trial(trial) for trial in trials]
 
     def simulate(self, designs: Sequence[Mapping[str, Any]]) -> list[Simulated]:
-        """Simulate designs, those of :meth:`ask` or any others, in one batch.
+        """Simulate designs, from :meth:`ask` or any others, in one batch.
 
-        Each is a mapping of what :attr:`Study.space` describes.  What the study, or another one
-        beside it, has simulated is not simulated again.  Raises :class:`DimsweepError` for a
-        design that is not of the space, before any is simulated.
+        Each is a mapping as :attr:`Study.space` describes.  Designs that the study, or another
+        study next to it, has simulated are not simulated again.  Raises :class:`DimsweepError` for
+        a design that is not in the space, before any is simulated.
         """
         driver = self._driver
         if isinstance(designs, Mapping | str) or not isinstance(designs, Sequence):
@@ -109,7 +109,7 @@ class Session:
         ]
 
     def tell(self, found: Sequence[Simulated]) -> None:
-        """Pass simulated designs to the study's own sampler, whoever proposed them."""
+        """Pass simulated designs to the study's own sampler, whichever searcher proposed them."""
         self._driver  # noqa: B018
         if not all(isinstance(one, Simulated) for one in found):
             raise DimsweepError(
@@ -136,7 +136,7 @@ class Session:
                 )
 
     def close(self) -> None:
-        """Detach from the study's folder, which is about to be closed."""
+        """Detach from the study's folder; called before the folder is closed."""
         self._open = None
 
     @property
@@ -148,7 +148,7 @@ class Session:
 
     @property
     def _wanted(self) -> int:
-        """How many designs its sampler wants to be asked for, while the session is open."""
+        """Number of designs that the study's sampler proposes at once; raises if closed."""
         self._driver  # noqa: B018
         return self._sampler.batch or self._cell.config.search.batch
 
@@ -160,7 +160,7 @@ class Session:
         return self._cell.content.keys(Trials.from_list(trials)) if trials else []
 
     def _named(self, designs: Sequence[Trial]) -> list[Trial]:
-        """Assign a number and an origin to each design."""
+        """Return the trials of designs, each with a number and the searcher as origin."""
         keys, trials = self._keys(designs), list[Trial]()
         known = self._driver.ledger.index.places(keys, self._cell.cell.number) >= 0
         rows = {text for text, old in zip(keys, known, strict=True) if old} | self._first.keys()
@@ -179,7 +179,7 @@ def _tuple(numbers: Sequence[float] | None) -> tuple[float, ...] | None:
 
 
 def only_cell(plan: StudyPlan) -> CellPlan:
-    """Return the cell of a study with only one."""
+    """Return the only cell of a study; raises :class:`DimsweepError` if there are several."""
     if len(plan.cells) > 1:
         raise DimsweepError(
             f"the study has {plan.study.n_streamed or len(plan.cells):,} cells, each with a "
@@ -192,7 +192,7 @@ def only_cell(plan: StudyPlan) -> CellPlan:
 
 
 def check_searcher(searcher: str) -> str:
-    """Return the name of a searcher, if it is valid."""
+    """Return the name of a searcher; raises :class:`DimsweepError` if it is invalid."""
     if not isinstance(searcher, str) or not re.fullmatch(r"[\w.+-]{1,60}", searcher):
         hint = "letters, digits, _, ., + and -, such as optuna"
         raise DimsweepError(
@@ -205,7 +205,7 @@ def check_searcher(searcher: str) -> str:
 
 
 def session_record(study: StudyRecord, folder: Place) -> StudyRecord:
-    """Return the record that a session leaves, with its slopes known.
+    """Return the study's record to write after a session; slopes are marked as known.
 
     The progress of the study's own search stays as recorded; a search that has not begun counts as
     neither planned nor exhaustive.
@@ -223,7 +223,7 @@ def session_record(study: StudyRecord, folder: Place) -> StudyRecord:
 
 
 def _next_number(cell: CellPlan, driver: SweepDriver) -> int:
-    """Return the number after those of all trials of the cell, first trials included."""
+    """Return the number after those of all trials of the cell, including planned first trials."""
     rows = driver.ledger.rows(["cell", "trial", "origin"])
     beside = pc.is_in(rows["origin"], pa.array(EXTRA_ORIGINS)).to_numpy()
     numbers = rows["trial"].to_numpy()[(rows["cell"].to_numpy() == cell.cell.number) & ~beside]

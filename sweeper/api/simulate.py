@@ -1,4 +1,4 @@
-"""One design, simulated from Python."""
+"""Simulate one design from Python."""
 
 from typing import Any
 
@@ -20,8 +20,8 @@ def simulate(*overrides: str, record: bool = False, **keys: Any) -> Result:
         simulate("topology.shape=Ring(8)", topology="one_switch", workload="all_reduce")
 
     Keys are those of :class:`Study`; dotted ones are overrides, or ``**{"workload.layers": 1}``.
-    ``record`` keeps what :meth:`Result.timeline` needs.  Raises :class:`DimsweepError` naming the
-    key that is wrong, or for a file that only the command writes.
+    ``record`` keeps the data that :meth:`Result.timeline` needs.  Raises :class:`DimsweepError`
+    naming the key that is wrong, or for a file that only the command writes.
     """
     given = compose_keys(keys, overrides)
     with given.adding_sources():

@@ -1,4 +1,4 @@
-"""The search space of a study in plain Python, for other searchers."""
+"""The search space of a study as plain Python data, for a caller's own search."""
 
 import json
 from dataclasses import dataclass, field
@@ -12,11 +12,11 @@ from dimsweep.sweeper.study.cell import CellPlan
 
 @dataclass(frozen=True)
 class Axis:
-    """One number or choice of a design.
+    """One searched number or choice of a design.
 
     A key of the configuration takes one of ``choices``, or a number from ``low`` to ``high`` in
-    ``unit``, on a grid of ``step`` or of whole numbers (``integer``), perhaps better searched by
-    its logarithm (``log``).  A coordinate of the split, ``split_0`` and so on, is from 0 to 1.
+    ``unit``, on a grid of ``step`` or of whole numbers (``integer``). With ``log`` it is better
+    searched by its logarithm.  A coordinate of the split, ``split_0`` and so on, is from 0 to 1.
     """
 
     name: str
@@ -33,10 +33,10 @@ class Axis:
 class Splits:
     """The bandwidths that a design may have, in bytes/s per dimension, innermost first.
 
-    Each of ``dims`` is between ``minimum`` and ``maximum``, on a grid of ``step``.  They add up to
-    a ``total``, or meet a ``cost`` (USD, fixed parts included) or a ``bisection``, where given, and
-    ``constraints`` in the study's words.  With ``parts``, each is that of a part that can be
-    bought.
+    Each of ``dims`` is between ``minimum`` and ``maximum``, on a grid of ``step``.  If given, they
+    add up to a ``total``, cost ``cost`` (USD, fixed parts included), or have a ``bisection``, and
+    they obey ``constraints``, texts from the study.  With ``parts``, each is the bandwidth of a
+    part that is sold.
     """
 
     dims: tuple[str, ...]
@@ -72,7 +72,10 @@ class SearchSpace:
         return cls(tuple(axes), _splits(cell, dims), space)
 
     def optuna(self) -> dict[str, Any]:
-        """Return the axes as Optuna's distributions, for ``ask``; its parameters are a design."""
+        """Return the axes as Optuna's distributions, for Optuna's ``ask``.
+
+        The parameters of the trials that it returns are a design.
+        """
         from dimsweep.sweeper.search.optuna_sampler import build_distribution, unit_distribution
 
         keys = self._space.parameters.items()
@@ -111,5 +114,5 @@ def _float(value: float | None) -> float | None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value in a type of Optuna's: others as JSON, which a design may have, too."""
+    """Return a value that Optuna accepts: its own types unchanged, others as JSON."""
     return value if isinstance(value, str | int | float | None) else json.dumps(value)

@@ -1,4 +1,4 @@
-"""A study that Python builds and runs."""
+"""Build and run a study from Python."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,18 +21,18 @@ from dimsweep.sweeper.run.session import open_executor, run_in_ledger
 
 
 class Study(Results):
-    """A study: what the keys of a study's file say, given as a mapping.
+    """A study, given as a mapping with the keys of a study's file.
 
         Study({"name": "mine", "workload": "gpt3_libra", "topology": "libra_4d",
                "space": {"bandwidth": {"total": "500 GB/s"}}, "budget.trials": 100})
 
     A config group's key with a text chooses an option of it; other keys, which may be dotted, have
     the value that YAML would give them.  Results are the same rows in the same folder as those of
-    ``dimsweep sweep``, which may continue what Python began, and the other way round.
+    ``dimsweep sweep``, which may continue a study begun in Python, and vice versa.
     """
 
     def __init__(self, keys: Mapping[str, Any], *overrides: str) -> None:
-        """Compose a study of ``keys`` and overrides.
+        """Compose a study from ``keys`` and overrides.
 
         Raises :class:`DimsweepError` naming the wrong key.
         """
@@ -45,7 +45,7 @@ class Study(Results):
 
     @classmethod
     def load(cls, study: str | Path, *overrides: str) -> Self:
-        """Return the study in a file, or of a name in studies/, with overrides applied.
+        """Return the study in a file, or with a name in studies/, after applying overrides.
 
         An override is a text such as ``"budget.trials=100"``.
         """
@@ -59,12 +59,12 @@ class Study(Results):
 
     @cached_property
     def plan(self) -> StudyPlan:
-        """Plan of the study: cells with their spaces, proven bounds and first trials."""
+        """Plan of the study: cells with their search spaces, proven bounds and first trials."""
         return plan_study(self.composed)
 
     @property
     def space(self) -> SearchSpace:
-        """Search space: names, ranges and choices, and the valid splits of the bandwidth.
+        """Search space of the study: names, ranges and choices, and the valid bandwidth splits.
 
         Raises :class:`DimsweepError` in a study of several cells, each with a separate space.
         """
@@ -72,13 +72,13 @@ class Study(Results):
 
     @contextmanager
     def session(self, searcher: str = "user") -> Iterator[Session]:
-        """Open the study with its ledger and its workers, for the caller's own search.
+        """Return a context with the study open, for the caller's own search.
 
             with study.session("mine") as session:
                 found = session.simulate([{"bandwidth": ["300 GB/s", "200 GB/s"]}])
                 session.tell(session.simulate(session.ask(8)))
 
-        Its rows are the study's: :meth:`run` and later sessions do not simulate them again.
+        Its rows are added to the study: :meth:`run` and later sessions do not simulate them again.
         ``searcher`` is the name in the column ``origin``.
 
         Raises :class:`DimsweepError` as :meth:`run` and :attr:`space` do.
@@ -100,7 +100,7 @@ class Study(Results):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Findings of the design rules."""
+        """Warnings of the design rules about the study."""
         return self.plan.study.warnings
 
     def run(

@@ -1,1 +1,1 @@
-"""The board: a local page of all studies in a results folder, live while they run."""
+"""The board: a local web page of all studies in a results folder, updated while they run."""

@@ -1,4 +1,4 @@
-"""The board's page: a table of the studies, the chosen ones compared, and its server."""
+"""The web page of the board, with a table and a comparison of studies, and its server."""
 
 import socket
 from functools import partial
@@ -91,7 +91,7 @@ body {{ max-width: none; margin: 1rem; padding: 0; }}
 
 
 class Board:
-    """One reader's view of the studies in ``folder``, which follows them while they run."""
+    """The board as one browser sees it: the studies in ``folder``, followed while they run."""
 
     def __init__(self, folder: Place) -> None:
         self._folder, self._standings = folder, Standings(folder)
@@ -106,7 +106,7 @@ class Board:
         self.table.selected.on_change("indices", lambda attr, old, new: self.compare())
 
     def show(self, document: Document) -> None:
-        """Put the board on a page, and keep it up to date."""
+        """Add the board to a page (a Bokeh document), and keep it up to date."""
         drawn = self.search.multi_line(
             "x", "y", source=self.lines, color="colour", line_width=2.5, legend_field="name"
         )
@@ -154,7 +154,7 @@ class Board:
         )
 
     def look(self) -> None:
-        """Read all studies, and show the changes."""
+        """Read the current state of all studies, and update the page."""
         found = [(line(each, self._folder), each) for each in self._standings.look()]
         found.sort(key=lambda pair: pair[0]["state"] != "running")  # stable: by name
         self._shown, lines = [each for _, each in found], [row for row, _ in found]
@@ -174,7 +174,7 @@ class Board:
             self.compare()
 
     def compare(self) -> None:
-        """Show the chosen studies next to one another, by the objective of the first one."""
+        """Show the chosen studies next to one another, by the objective of the first of them."""
         chosen = [self._shown[i] for i in self.table.selected.indices] or self._shown[:1]
         known = [each for each in chosen if each.bests()]
         alike = [each for each in known if each.objective == known[0].objective]
@@ -204,7 +204,7 @@ class Board:
         self.lines.data = data
 
     def _draw_bests(self, alike: list[Standing], colours: list[str]) -> None:
-        """Draw a bar for each study in each scenario, against the best of the same scenario."""
+        """Draw a bar for each study in each scenario, relative to the scenario's best study."""
         self.bars.visible = len(alike) > 1
         found = compared(alike)
         several = len({each.scenario for each in found}) > 1
@@ -238,7 +238,7 @@ def _describe_choice(chosen: list[Standing], known: list[Standing], alike: list[
 
 
 def _failures(standing: Standing) -> str:
-    """List the most frequent causes of a study's failures."""
+    """Return the most frequent causes of a study's failures, as text."""
     causes = standing.causes
     if not causes:
         return ""
@@ -254,7 +254,7 @@ _HOSTS = (LOOPBACK, "localhost", "::1")  # under which this machine is asked by 
 
 
 def make_server(folder: Place, port: int) -> Server:
-    """Return a started server of the board of ``folder`` on a port of this machine (0: any).
+    """Start and return a web server of the board of ``folder``, on a local port (0: any).
 
     Raises :class:`DimsweepError` if the port is in use.
     """
@@ -283,7 +283,7 @@ def make_server(folder: Place, port: int) -> Server:
 
 
 class _Elsewhere(Matcher):
-    """Requests sent to another host.
+    """Matches requests whose Host header names another host.
 
     A page whose name was bound to this machine's address after it was loaded is the same site to
     its browser, and could read everything.
@@ -298,7 +298,7 @@ class _Elsewhere(Matcher):
 
 
 class _Refusal(RequestHandler):
-    """The answer to requests sent to another host."""
+    """Handler that rejects requests to another host."""
 
     def prepare(self) -> None:
         self.set_status(403)
@@ -307,7 +307,7 @@ class _Refusal(RequestHandler):
 
 
 class _ReportPage(RequestHandler):
-    """The report of a study, complete or not."""
+    """Handler that returns the report of a study, finished or not."""
 
     def initialize(self, folder: Place) -> None:
         self._folder = folder

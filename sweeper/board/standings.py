@@ -1,4 +1,4 @@
-"""The state of the studies in a results folder, a row each."""
+"""The current state of each study in a results folder."""
 
 import math
 import time
@@ -25,7 +25,7 @@ _RARELY = 10  # times as long as it takes
 
 @dataclass(frozen=True)
 class Search:
-    """A cell's search so far: the numbers and values of its improvements, and the last trial."""
+    """The search of a cell so far: number and value of each improvement, and the last trial."""
 
     numbers: Sequence[int]
     values: Sequence[float]
@@ -34,7 +34,10 @@ class Search:
 
 @dataclass(frozen=True)
 class Standing:
-    """One study: its record, trials, causes of failures and searches; or its ``trouble``."""
+    """The state of one study: its record, trials, causes of failures and searches.
+
+    ``trouble`` is the error if the study cannot be read.
+    """
 
     name: str
     study: StudyRecord | None
@@ -45,7 +48,7 @@ class Standing:
 
     @classmethod
     def from_rows(cls, name: str, study: StudyRecord, rows: pd.DataFrame | Stored) -> Self:
-        """Return the standing of a study with ``rows``; what-ifs do not count as trials."""
+        """Return the state of a study with ``rows``; what-ifs do not count as trials."""
         seen = Overview.from_rows(Rows.wrap(rows), study)
         every, column = seen.searched.values(), study.objectives[0].column
         searches = {
@@ -64,7 +67,7 @@ class Standing:
         return None if self.study is None else self.study.objectives[0]
 
     def bests(self) -> list[tuple[int, float]]:
-        """Return the best value so far of each scenario and its cell, in the order of the cells."""
+        """Return cell and best value so far of each scenario, in the order of the cells."""
         if not self.searches or self.study is None:
             return []
         (scene,), (objective, *_) = scenes([self.study]), self.study.objectives
@@ -79,7 +82,7 @@ class Standing:
 
 @dataclass
 class Standings:
-    """The studies of a folder.
+    """The states of all studies in a folder.
 
     Unchanged studies are not read again, and large ones rarely.
     """
@@ -88,7 +91,7 @@ class Standings:
     _seen: "dict[str, _Look]" = field(default_factory=dict)
 
     def look(self) -> list[Standing]:
-        """Return all present studies, by name."""
+        """Return the current state of each study in the folder, by name."""
         found = []
         for folder in list_folder(self.folder):
             if not (folder / STUDY).exists():
@@ -107,7 +110,7 @@ class Standings:
 
 @dataclass(frozen=True)
 class _Look:
-    """A reading of a study: the state of its files, and the earliest time of the next reading."""
+    """The last reading of a study: the state of its files, and when to read it again."""
 
     state: object
     standing: Standing
@@ -115,7 +118,7 @@ class _Look:
 
 
 def _state(folder: Place) -> Iterator[tuple[str, int, float]]:
-    """Yield the name, size and time of each file with rows."""
+    """Yield name, size and modification time of each file with rows."""
     for file in list_folder(folder):
         if file.suffix in (".arrows", ".parquet") or file.name == STUDY:
             about = file.stat()
@@ -132,9 +135,9 @@ def _read(folder: Place) -> Standing:
 
 @dataclass(frozen=True)
 class Compared:
-    """The best of a study in a scenario, and its factor over the best of all compared studies.
+    """The best value of a study in a scenario, and its ratio to the best of all compared studies.
 
-    ``study`` is its place among them.
+    ``study`` is the study's position among them.
     """
 
     study: int
@@ -145,7 +148,7 @@ class Compared:
 
 
 def compared(chosen: Sequence[Standing]) -> list[Compared]:
-    """Return the best values of studies with one objective, grouped by scenario.
+    """Return the best values of studies with a common objective, grouped by scenario.
 
     Different models are not ranked against each other.
     """
@@ -227,7 +230,10 @@ def _is_finished(study: StudyRecord | None) -> bool:
 
 
 def _state_of(study: StudyRecord | None, *, alive: bool) -> str:
-    """Return whether a study runs, has finished, was stopped, or (older versions) is at rest."""
+    """Return the state of a study as text: it runs, has finished, or was stopped.
+
+    Studies of older versions without a record of that are at rest.
+    """
     if alive:
         return "running"
     if study is None or study.finished is None:

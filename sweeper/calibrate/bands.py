@@ -98,7 +98,7 @@ class Band:
         return cls(tuple((float(low), float(high)) for low, high in both))
 
     def relative_ends(self, share: float) -> tuple[float, float]:
-        """Return both ends of the relative error (simulated / measured - 1) for a ``share``."""
+        """Return both ends of the interval of a ``share``, as simulated / measured - 1."""
         low, high = self.ends[SHARES.index(share)]
         return float(np.expm1(low)), float(np.expm1(high))
 

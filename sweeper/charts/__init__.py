@@ -1,4 +1,4 @@
-"""The charts of a report, in reading order."""
+"""The interactive charts of a report's HTML page, in reading order."""
 
 from dimsweep.sweeper.charts import bars, brushed, matrices, timeline
 from dimsweep.sweeper.charts.chart import Chart

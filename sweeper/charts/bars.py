@@ -1,4 +1,4 @@
-"""Charts with a row of bars or marks for each thing that is compared."""
+"""Charts with a row of bars or marks for each compared item."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ from dimsweep.sweeper.report.words import seconds
 
 
 def draw_best_split(points: Points) -> tuple[str, UIElement] | None:
-    """Draw the bandwidths of the best split next to the equal split, of a study with one cell."""
+    """Draw the bandwidths of the best split next to the equal split; only for a single cell."""
     (summary, *others) = points.report.found
     if others or not summary.split_varies:
         return None
@@ -38,7 +38,7 @@ _Row = tuple[str, CellSummary | None]
 
 
 def draw_cells(points: Points) -> tuple[str, UIElement] | None:
-    """Draw the best value of each cell, and the split of each."""
+    """Draw the best value of each cell, and the bandwidth split of each."""
     decisions = points.report.decisions
     cells = [
         decisions.cells[d, s] for s in range(len(decisions.scenarios)) for d in decisions.order(s)
@@ -56,7 +56,7 @@ def draw_cells(points: Points) -> tuple[str, UIElement] | None:
 
 
 def _cell_rows(decisions: Decisions, cells: Sequence[CellSummary]) -> list[_Row]:
-    """Return a row for each cell, under a row for its scenario where decisions compete."""
+    """Return a row of text for each cell, grouped under its scenario if decisions compete."""
     if min(len(decisions.decisions), len(decisions.scenarios)) == 1:
         return list(zip(naming.labels(cells), cells, strict=True))
     places = {cell.cell.cell: place for place, cell in decisions.cells.items()}
@@ -84,7 +84,7 @@ def _draw_values(points: Points, lines: Sequence[_Row]) -> UIElement:
 
 
 def _draw_splits(points: Points, lines: Sequence[_Row]) -> UIElement:
-    """Draw where the best split of each cell puts the bandwidth."""
+    """Draw the share of bandwidth that the best split of each cell gives to each dimension."""
     none = np.full(len(points.dims), np.nan)
     shares = np.array([none if cell is None else cell.split(cell.best) for _, cell in lines])
     shares *= 100 / shares.sum(axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Charts of all trials; a brush in one marks the same trials in all."""
+"""Charts of all trials; trials selected (brushed) in one chart are marked in all of them."""
 
 import re
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ _MARKED = 60  # cells whose best trials are marked
 
 
 def tooltip(points: Points) -> str:
-    """Return the tooltip of a trial: objectives, split, keys, cell and bottleneck."""
+    """Return the tooltip text of a trial: objectives, split, keys, cell and bottleneck."""
 
     def value(name: str) -> str:
         column = points.columns[name]
@@ -70,12 +70,12 @@ def tooltip(points: Points) -> str:
 
 
 def _in_brackets(title: str) -> str:
-    """Return the unit in the title of an axis: ms of "iteration time (ms)"."""
+    """Return the unit in the title of an axis, such as ms in "iteration time (ms)"."""
     return title.rsplit("(", 1)[-1].removesuffix(")")
 
 
 def trials(chart: figure, points: Points, x: str, y: str) -> GlyphRenderer:
-    """Draw all trials as points at the columns ``x`` and ``y``."""
+    """Draw all trials as points, at the values of the columns ``x`` and ``y``."""
     colours = points.colours
     drawn = chart.scatter(
         x,
@@ -94,7 +94,7 @@ def trials(chart: figure, points: Points, x: str, y: str) -> GlyphRenderer:
 
 
 def marks(chart: figure, points: Points, x: str, y: str) -> list[GlyphRenderer]:
-    """Mark the best trial of each cell, and its equal split, if the cells are few."""
+    """Mark the best trial and the equal split of each cell; nothing if there are many cells."""
     cells = points.report.found[:_MARKED]
     best = [points.place(cell.best) for cell in cells]
     equal = [points.place(cell.equal) for cell in cells if cell.equal is not None]
@@ -120,7 +120,7 @@ _MOST_FRONTS = 12  # fronts; more would be a tangle
 
 
 def draw_front(points: Points) -> tuple[str, UIElement] | None:
-    """Draw the front of two objectives and its proven bound."""
+    """Draw the Pareto front of two objectives, and its proven bound."""
     cells = points.report.found
     if len(cells[0].objectives) == 1:
         return None
@@ -165,7 +165,10 @@ def draw_front(points: Points) -> tuple[str, UIElement] | None:
 
 
 def _draw_proof(chart: figure, proof: Proof | None, fx: float, fy: float) -> None:
-    """Draw the steps that no network and plan is below."""
+    """Draw the time-cost steps below which no network and plan can be.
+
+    ``fx`` and ``fy`` are the factors of the axes.
+    """
     front = () if proof is None else proof.front
     chart.step(
         fx * np.array([step.bound for step in front]),
@@ -178,7 +181,7 @@ def _draw_proof(chart: figure, proof: Proof | None, fx: float, fy: float) -> Non
 
 
 def _proven_front(proven: Frontier) -> dict[str, Floats]:
-    """Return the bound on the front in a ledger's columns, dense enough for a curve."""
+    """Return the bound on the front, as columns of a ledger, with enough points for a curve."""
     cost = np.interp(np.arange(0, len(proven.cost), 0.1), range(len(proven.cost)), proven.cost)
     return {COST.column: cost, TIME.column: proven.minimum_time(cost)}
 
@@ -190,7 +193,7 @@ _MOST_SEARCHES = 24  # searches; more lines would be a tangle
 
 
 def draw_convergence(points: Points) -> tuple[str, UIElement] | None:
-    """Draw the trials in order, and the best value so far of each search."""
+    """Draw the trials in order of their numbers, and the best value so far of each search."""
     cells = points.report.found
     if max(cell.trials.n_complete for cell in cells) < 3:
         return None
@@ -283,7 +286,7 @@ def draw_split_map(points: Points) -> tuple[str, UIElement] | None:
 
 
 def _range(points: Points, name: str) -> tuple[float, float]:
-    """Return the visible range of a column: of an objective the useful part, of others all."""
+    """Return the visible range of a column: its useful part for an objective, else all of it."""
     if name == RELATIVE:
         return useful_relative(points.report)
     for objective in points.report.study.objectives:
@@ -308,7 +311,7 @@ _WIDE = 66  # pixels of an axis; narrower, its name would run into the next one'
 
 @dataclass(frozen=True)
 class _Axis:
-    """A vertical axis: its column, name, position of values (0 to 1) and marks."""
+    """A vertical axis of the parallel plot: its column, name, and values' positions (0 to 1)."""
 
     column: str
     title: str
@@ -317,7 +320,7 @@ class _Axis:
 
 
 def draw_parallel(points: Points) -> tuple[str, UIElement] | None:
-    """Draw each design as a line through one axis for each varied number and key."""
+    """Draw a parallel plot: a line for each design, through an axis for each varied column."""
     objective = points.report.study.objectives[0]
     n = min(len(points.rows), _MOST_LINES)
     keys = [key for key in points.report.study.parameters if points.differs(key)]
@@ -342,7 +345,7 @@ def draw_parallel(points: Points) -> tuple[str, UIElement] | None:
 
 
 def _axis(points: Points, name: str, n: int) -> _Axis:
-    """Return the axis of a column: a key of few values has a place for each."""
+    """Return the ``n``-th axis, of a column; a key with few values has equally spaced positions."""
     title = points.columns[name].title
     if name in points.report.study.parameters:
         column, values = points.coded(name)
@@ -363,7 +366,7 @@ def _axis(points: Points, name: str, n: int) -> _Axis:
 
 
 def _lines(chart: figure, points: Points, view: CDSView, i: int, left: _Axis, right: _Axis) -> None:
-    """Draw each design's line from one axis to the next, and the answer's."""
+    """Draw each design's line from axis ``left`` to axis ``right``, and the answer's line."""
     colours, source = points.colours, points.source
     drawn = chart.segment(
         x0=i,
@@ -386,7 +389,7 @@ def _lines(chart: figure, points: Points, view: CDSView, i: int, left: _Axis, ri
 
 
 def _ends(chart: figure, axes: Sequence[_Axis]) -> None:
-    """Draw a vertical axis for each column, with its name below and its values on it."""
+    """Draw a vertical axis for each column, with its name below it and its values on it."""
     for i, axis in enumerate(axes):
         chart.line([i, i], [0, 1], color=GREY, line_width=1.5)
         for y, text in axis.marks:
@@ -451,7 +454,7 @@ _NARROWEST, _WIDEST = 76, 320
 
 
 def draw_table(points: Points) -> tuple[str, UIElement] | None:
-    """Draw the sortable table of all trials, with a box for conditions."""
+    """Draw a sortable table of all trials, with a text box for filter conditions."""
     box, n = points.box, len(points.rows)
     what = "trials" if n == points.n else f"trials that can be seen, of {points.n:,} in all"
     box.title = f"{n:,} of {n:,} {what}"
@@ -502,7 +505,7 @@ def draw_table(points: Points) -> tuple[str, UIElement] | None:
 
 
 def _column_width(points: Points, name: str) -> int:
-    """Pixels, so that neither the title nor a text is cut off; a number is hardly wider."""
+    """Return the width of a table column in pixels, wide enough for its title and its texts."""
     column = points.columns[name]
     texts = [] if column.format else set(points.source.data[name])
     longest = max(map(len, texts), default=0)

@@ -1,4 +1,4 @@
-"""The base of all charts."""
+"""The description of a chart of the report."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from dimsweep.sweeper.charts.points import Points
 class Chart:
     """A chart of the report: its name in Python and on the page, its caption, and its function.
 
-    ``draw`` returns the finding, in a sentence without a full stop, and the chart; None if it would
-    be empty.  ``coloured``: trials are coloured by their bottleneck.
+    ``draw`` returns a sentence with the finding, without a full stop, and the chart; None if it
+    would be empty.  ``coloured``: trials are coloured by their bottleneck.
     """
 
     name: str
@@ -22,5 +22,5 @@ class Chart:
     coloured: bool = False
 
     def captioned(self, points: Points) -> str:
-        """Return the caption over the chart."""
+        """Return the caption to show above the chart."""
         return self.caption if isinstance(self.caption, str) else self.caption(points)

@@ -1,4 +1,4 @@
-"""The look of every chart: its figure, its colours, its bars, and rows with names.
+"""The style that all charts share: figure, colours, bars, and rows with names.
 
 Colours of lines, axes and backgrounds that depend on the reader's light or dark scheme are CSS
 variables of the page (``--bk-...``), which Bokeh reads; the others are those of
@@ -64,7 +64,7 @@ _TIP = (
 
 
 def plot(x: str, y: str, height: int = 360, **options: Any) -> figure:
-    """Return an empty figure as wide as its page, with tools to brush, zoom and save.
+    """Return an empty figure as wide as the page, with tools to brush, zoom and save.
 
     ``x`` and ``y`` are the labels of its axes.
     """
@@ -93,19 +93,19 @@ def plot(x: str, y: str, height: int = 360, **options: Any) -> figure:
 
 
 def format_tip(*lines: str) -> str:
-    """Return a tooltip of short lines, the first in bold; ``@names`` in them are columns."""
+    """Return a tooltip with the given lines, the first in bold; ``@names`` in them are columns."""
     first, *rest = map(escape, lines)
     others = "".join(f"<div>{line}</div>" for line in rest)
     return f'<div style="{_TIP}"><div style="font-weight: 650">{first}</div>{others}</div>'
 
 
 def small_hover(drawn: GlyphRenderer, tooltips: str | list[tuple[str, str]]) -> HoverTool:
-    """Return a tooltip of one thing at a time, next to it and not on it."""
+    """Return a tool that shows the tooltip of one item at a time, next to the item."""
     return HoverTool(renderers=[drawn], tooltips=tooltips, limit=1, attachment="horizontal")
 
 
 def legend_outside(chart: figure) -> figure:
-    """Put the legend of a chart outside of its frame, and return the chart.
+    """Move the legend of a chart outside of its frame, and return the chart.
 
     A long legend is below the chart, so that a phone shows the chart first.
     """
@@ -126,7 +126,7 @@ def legend_outside(chart: figure) -> figure:
 
 
 def _fold(items: Sequence[LegendItem]) -> list[int]:
-    """Fold long names of a legend into lines; return the number of lines of each."""
+    """Break long names of a legend into lines; return each name's number of lines."""
     lines = []
     for item in items:
         if isinstance(item.label, Value):
@@ -136,7 +136,7 @@ def _fold(items: Sequence[LegendItem]) -> list[int]:
 
 
 def _columns(items: Sequence[LegendItem]) -> int | str:
-    """Return the number of legend columns that a phone has room for."""
+    """Return the number of legend columns that fit on a phone."""
     if not all(isinstance(item.label, Value) for item in items):
         return "auto"
     widths = [_KEY + _LETTER * max(map(len, item.label.value.split("\n"))) for item in items]
@@ -144,7 +144,7 @@ def _columns(items: Sequence[LegendItem]) -> int | str:
 
 
 def make_row_figure(names: Sequence[str], x: str, row: int = ROW, **options: Any) -> figure:
-    """Return a figure with a row of about ``row`` pixels for each name.
+    """Return a figure with a row, about ``row`` pixels high, for each name.
 
     The first one is on top; rows are at y = 0, 1, ....
     """
@@ -161,7 +161,7 @@ def make_row_figure(names: Sequence[str], x: str, row: int = ROW, **options: Any
 
 
 def draw_rows(chart: RowChart, row: int = ROW) -> figure:
-    """Draw a chart with rows, each of about ``row`` pixels."""
+    """Draw a chart of rows, each about ``row`` pixels high."""
     made = make_row_figure(chart.names, chart.axis, row)
     if chart.parts:
         _draw_parts(made, chart.parts, chart.unit)
@@ -189,7 +189,7 @@ def draw_rows(chart: RowChart, row: int = ROW) -> figure:
 
 
 def _draw_points(made: figure, marks: Marks) -> None:
-    """Draw a point with a tooltip for each known value."""
+    """Draw a point with a tooltip for each mark whose value is known."""
     known = np.flatnonzero(~np.isnan(marks.values)).tolist()
     texts = [marks.texts[i] for i in known]
     source = ColumnDataSource({"y": known, "x": marks.values[known].tolist(), "text": texts})
@@ -217,7 +217,7 @@ def _draw_bars(made: figure, bars: Bars, shift: float, furthest: Floats) -> None
 
 
 def write_beside(chart: figure, source: ColumnDataSource, x: str) -> None:
-    """Write the column ``text`` of ``source`` to the right of ``x``, in the rows ``y``."""
+    """Write texts of the column ``text`` of ``source`` to the right of ``x``, in rows ``y``."""
     look = {"text_baseline": "middle", "text_font_size": "12px", "text_color": GREY}
     chart.text(x, "y", "text", source=source, x_offset=9, **look)
 
@@ -234,7 +234,10 @@ if (most > low) setTimeout(() => { range._initial_end = most; range.end = most; 
 
 
 def make_room(chart: figure, end: float, texts: Sequence[str]) -> None:
-    """Keep room for the texts of bars or points that go to ``end``, at any width of the chart."""
+    """Keep space to the right for ``texts`` of bars or points that end at ``end``.
+
+    The space suffices at any width of the chart.
+    """
     pixels = 7 * max(map(len, texts), default=0) + 16
     ends = next((each for each in chart.tags if isinstance(each, list)), None)
     if ends is not None:
@@ -247,7 +250,7 @@ def make_room(chart: figure, end: float, texts: Sequence[str]) -> None:
 
 
 def _draw_parts(made: figure, parts: Sequence[Bars], unit: str) -> None:
-    """Draw horizontal bars made of ``parts``, one after another."""
+    """Draw horizontal stacked bars made of ``parts``, with values in ``unit``."""
     left = np.zeros(len(parts[0].values))
     for part in parts:
         values = np.nan_to_num(part.values)
@@ -265,7 +268,7 @@ def draw_blocks(
     tooltips: str | Sequence[tuple[str, str]],
     **options: Any,
 ) -> None:
-    """Draw blocks from ``left`` to ``right`` in the rows ``y`` of ``source``."""
+    """Draw rectangles from ``left`` to ``right`` in the rows ``y`` of ``source``."""
     ends = {"y": "y", "left": "left", "right": "right"}
     look = {"height": 0.7, "color": colour, "line_width": 0} | options
     drawn = chart.hbar(**ends, source=source, **look)

@@ -1,4 +1,4 @@
-"""Charts of one thing against another: regrets, winners, and the ranking in more detail."""
+"""Charts with two kinds of items: regrets by scenario, winners by assumption, and rechecks."""
 
 import math
 from collections import Counter
@@ -61,7 +61,7 @@ def draw_regret(points: Points) -> tuple[str, UIElement] | None:
 
 
 def _of_factors(own: Factors) -> figure:
-    """Draw a bar from the smallest to the largest factor of each scenario."""
+    """Draw, for each scenario, a bar from the smallest to the largest factor."""
     shown = own.ranges[:_ROWS]
     more = f" (the first {_ROWS} scenarios)" if len(own.ranges) > _ROWS else ""
     title = f"{own.subject} against {own.reference}{more}"
@@ -84,7 +84,7 @@ def _of_factors(own: Factors) -> figure:
 
 
 def _of_decisions(decisions: Decisions) -> RegretMatrix:
-    """Return decisions against scenarios, with the longer ones down."""
+    """Return the regrets of decisions in scenarios; the longer list is down."""
     n_d, n_s = len(decisions.decisions), len(decisions.scenarios)
     most_d, most_s = (_COLUMNS, _ROWS) if n_s > n_d else (_ROWS, _COLUMNS)
     shown, scenes = decisions.ranking[:most_d], range(min(n_s, most_s))
@@ -145,7 +145,7 @@ def _text(regret: float) -> str:
 
 
 def _ink(regret: float, largest: float) -> str:
-    """Return the colour of a text on its shade, or on a light or dark page."""
+    """Return a text colour that is readable on the shade of a regret, or on the page."""
     if not math.isfinite(regret):
         return GREY
     return "white" if regret > 0.75 * largest > 0 else "black"
@@ -160,7 +160,7 @@ _ANSWER = "the answer"
 
 
 def draw_what_wins(points: Points) -> tuple[str, UIElement] | None:
-    """Draw the winning design for each pair of changed assumptions."""
+    """Draw the best design for each pair of values of two changed assumptions."""
     proof = points.report.study.proof
     if proof is None or proof.regions is None:
         return None
@@ -229,7 +229,7 @@ _MOST_RECHECKED = 8  # cells with different colours
 
 
 def draw_recheck(points: Points) -> tuple[str, UIElement] | None:
-    """Draw the time by messages over the time by phases, of each rechecked design."""
+    """Draw each rechecked design's time at the higher fidelity over its time at ``phase``."""
     cells = [s for s in points.report.found if Comparison.from_cell(s).complete]
     if not cells:
         return None

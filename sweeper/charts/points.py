@@ -1,7 +1,7 @@
 """The complete trials of a study as one table that all charts of a page share.
 
-A trial that is brushed in one chart is therefore marked in all of them, and what the reader filters
-is filtered everywhere.  Of many trials a page has those that can be seen in its charts.
+A trial that is brushed in one chart is therefore marked in all of them, and a filter applies to all
+charts.  Of many trials the page has only those that can be seen in its charts.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -38,11 +38,11 @@ class Column:
 
 @dataclass
 class Points:
-    """The trials of a report's cells that can be seen, the best of each scenario first.
+    """The trials of a report's cells that the page shows, the best of each scenario first.
 
-    ``rows`` are the ledger's, ``source`` has the ``columns`` that charts show, in the units of
-    their titles.  ``kept`` are the trials that the reader's ``box`` lets through, ``listed`` those
-    of them that are also brushed, if some are.
+    ``rows`` has the ledger's columns. ``source`` has the ``columns`` that charts show, in the units
+    of their titles.  ``kept`` are the trials that pass the reader's filter in ``box``. ``listed``
+    are the brushed ones among them, if some are brushed.
     """
 
     report: Report
@@ -55,7 +55,7 @@ class Points:
 
     @classmethod
     def from_report(cls, report: Report) -> Self:
-        """Collect the trials of all cells with complete ones."""
+        """Collect the complete trials of all cells of a report."""
         self = cls(report, pd.DataFrame())
         self.rows = self._drawn()
         self._add_designs()
@@ -66,7 +66,7 @@ class Points:
         return self
 
     def _drawn(self) -> pd.DataFrame:
-        """Return the visible trials, the best of each scenario first."""
+        """Return the rows of the trials that the page shows, the best of each scenario first."""
         report, dims = self.report, len(self.dims)
         columns = ["cell", "trial", "origin", *report.study.grid, *report.study.parameters]
         columns += [objective.column for objective in OBJECTIVES.values()]
@@ -84,12 +84,12 @@ class Points:
 
     @property
     def view(self) -> CDSView:
-        """Filter of the trials that a chart shows."""
+        """Filter of the shared table that every chart applies."""
         return CDSView(filter=self.kept)
 
     @property
     def dims(self) -> list[str]:
-        """The names of the dimensions; where cells differ in them their numbers alone."""
+        """Names of the dimensions; only their numbers if the cells' names differ."""
         names = {tuple(s.dims) for s in self.report.tried}
         if len(names) == 1:
             return list(names.pop())
@@ -97,44 +97,44 @@ class Points:
 
     @property
     def design(self) -> list[str]:
-        """The columns of numbers that vary and make up a design: bandwidths, then parameters."""
+        """Names of the columns that vary and describe a design: bandwidths, then searched keys."""
         own = [*(f"b{d}" for d in range(len(self.dims))), *self.report.study.parameters]
         known = [name for name in own if name in self.columns]  # a graph has no bandwidths
         return [name for name in known if self.columns[name].format and self._varies(name)]
 
     @property
     def searched(self) -> bool:
-        """Whether anything besides the axes of the grid was searched."""
+        """True if anything besides the axes of the grid was searched."""
         found = self.report.tried
         return any(cell.split_varies or cell.parameters for cell in found) or len(found) == 1
 
     def place(self, row: pd.Series) -> int:
-        """Return the position of a trial."""
+        """Return the position in the shared table of a row's trial."""
         same = (self.rows["cell"] == row["cell"]) & (self.rows["trial"] == row["trial"])
         return int(same.to_numpy().argmax())
 
     @property
     def colours(self) -> dict[str, str]:
-        """A colour for each bottleneck that some trial has."""
+        """Colour of each bottleneck that occurs among the trials, by its name."""
         names = {COMPUTE: GREY, WAITING: WAITS}
         names |= {name: dimension_colour(d) for d, name in enumerate(self.dims)}
         found = set(self.source.data["bottleneck"])
         return {name: colour for name, colour in names.items() if name in found}
 
     def axis(self, objective: Objective) -> tuple[float, str]:
-        """Return the factor by which an objective's column is drawn, and the label of its axis."""
+        """Return the factor by which an objective is plotted, and the label of its axis."""
         return axis_of(self.report, objective)
 
     def shown_column(self, objective: Objective) -> str:
-        """Return the column that charts draw for an objective.
+        """Return the name of the column that charts plot for an objective.
 
-        It is relative to the best of each scenario where scenarios have very different values.
+        It is relative to the best of each scenario if scenarios have very different values.
         """
         is_first = objective is self.report.study.objectives[0]
         return RELATIVE if is_first and RELATIVE in self.columns else objective.column
 
     def scaled(self, cell: CellSummary, objective: Objective, values: Floats) -> Floats:
-        """Return a cell's values of an objective as :meth:`shown_column` draws them."""
+        """Return a cell's values of an objective in the units of :meth:`shown_column`."""
         if self.shown_column(objective) != RELATIVE:
             return self.axis(objective)[0] * values
         return np.asarray(
@@ -142,11 +142,11 @@ class Points:
         )
 
     def differs(self, name: str) -> bool:
-        """Return whether the trials have several values of a column."""
+        """Return whether the trials have more than one value in a column."""
         return len(set(self.source.data[name])) > 1
 
     def coded(self, name: str) -> tuple[str, list[str]]:
-        """Add a column of the positions of a key's values; return its name and the values."""
+        """Add a column with the position of each value of a key; return its name and the values."""
         values = list(self.source.data[name])
         ordered = self._in_order(name, set(values))
         texts = ordered
@@ -157,14 +157,14 @@ class Points:
         return coded, texts
 
     def _in_order(self, key: str, values: set[Any]) -> list[Any]:
-        """Numbers by size, and texts as the study lists them."""
+        """Return the values of a key in order: numbers by size, texts as the study lists them."""
         asked = self.report.study.config.get("space", {}).get("parameters", {}).get(key, {})
         listed = [str(value) for value in asked.get("values") or ()]
         places = {value: listed.index(value) for value in values if value in listed}
         return sorted(values, key=lambda value: (places.get(value, len(listed)), value))
 
     def take(self, name: str, places: list[int]) -> list[Any]:
-        """Return some trials' values of a column."""
+        """Return the values of a column at the given positions."""
         return [self.source.data[name][place] for place in places]
 
     def _varies(self, name: str) -> bool:
@@ -220,7 +220,7 @@ class Points:
 
 
 def _parts(dims: list[str]) -> dict[str, str]:
-    """Return the columns of the parts of a trial's time, by name."""
+    """Return the columns with the components of a trial's time, by name."""
     exposed = {f"exposed in {name}": EXPOSED.at(d) for d, name in enumerate(dims)}
     return {COMPUTE: "compute_s", **exposed, WAITING: "waiting_s"}
 
@@ -229,12 +229,12 @@ LOG_RATIO = 20.0  # an axis that spans more than this is logarithmic
 
 
 def axis_of(report: Report, objective: Objective) -> tuple[float, str]:
-    """Return the factor by which an objective's column is drawn, and the label of its axis."""
+    """Return the factor by which an objective's values are plotted, and the label of its axis."""
     return words.axis(objective, min(objective.value(cell.best) for cell in report.found))
 
 
 def useful(report: Report, objective: Objective) -> tuple[float, float]:
-    """Return the range of an objective worth showing at first, in the unit of its axis.
+    """Return the range of an objective to show at first, in the unit of its axis.
 
     It goes from the best value or its bound to the equal split's, the front's end, or that of most
     trials.  A search also tries splits that are many times slower; they would hide the rest.
@@ -250,7 +250,7 @@ def useful(report: Report, objective: Objective) -> tuple[float, float]:
 
 
 def useful_relative(report: Report) -> tuple[float, float]:
-    """Return the range worth showing of an objective relative to the best of its scenario."""
+    """Return the range of ratios to the best of each scenario to show at first."""
     objective, least = report.study.objectives[0], minimum_losses(report.tried)
     ends = [
         objective.loss(end) / least[cell.cell.cell]
@@ -277,12 +277,12 @@ def _useful(cell: CellSummary, objective: Objective) -> tuple[float, float]:
 
 
 def span(ends: tuple[float, float]) -> Range1d:
-    """Return a range that zooming may leave, and reset restores."""
+    """Return a Bokeh range that starts at ``ends``; the reader may zoom out of it and reset it."""
     return Range1d(*ends)
 
 
 def scale(ends: tuple[float, float], ratio: float = LOG_RATIO) -> str:
-    """Return the kind of axis for a range."""
+    """Return the type of axis for a range: log if the ratio of its ends is above ``ratio``."""
     return "log" if ends[0] > 0 and ends[1] > ratio * ends[0] else "linear"
 
 
@@ -300,7 +300,7 @@ _Ends = tuple[float, float]
 def limits(rows: pd.DataFrame, n_dims: int) -> npt.NDArray[np.intp]:
     """Return the bottleneck of each trial: a dimension's number, or that of waiting or compute.
 
-    It holds most of the trial's time besides compute; the numbers of waiting and compute follow
+    It takes most of the trial's time besides compute; the numbers of waiting and compute follow
     those of the dimensions.
     """
     times = rows[[*EXPOSED.names(n_dims), WAITED.name]].fillna(0.0).to_numpy(float)
@@ -308,7 +308,7 @@ def limits(rows: pd.DataFrame, n_dims: int) -> npt.NDArray[np.intp]:
 
 
 def ranked(report: Report, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return complete trials, sorted by their loss against the best of their scenario."""
+    """Return the complete trials, sorted by their loss against the best of their scenario."""
     first, *others = report.study.objectives
     keys = [rows["cell"], rows["trial"], *(o.sign * rows[o.column] for o in reversed(others))]
     keys.append(first.loss(rows[first.column]) / rows["cell"].map(minimum_losses(report.tried)))
@@ -316,7 +316,7 @@ def ranked(report: Report, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def drawn(report: Report, n_dims: int) -> Places:
-    """Return the places of the trials on the page, in any order."""
+    """Return the places (row numbers in the study) of the trials that the page shows."""
     objectives = [objective.column for objective in report.study.objectives]
     keys, splits = list(report.study.parameters), _splits(report)
     columns = ["cell", "trial", *objectives, *splits, *keys, *EXPOSED.names(n_dims), WAITED.name]
@@ -340,7 +340,7 @@ def drawn(report: Report, n_dims: int) -> Places:
 
 @dataclass
 class _View:
-    """A view of two columns within their ends.
+    """Selects the trials that are visible in a plot of two columns within given ends.
 
     It keeps one trial of each colour for each square of the size of a mark.
     """
@@ -356,7 +356,7 @@ class _View:
         self._kept = np.full(self.n_colours * _DOWN * _ACROSS, _NONE, np.uint64)
 
     def add(self, rows: pd.DataFrame, colours: npt.NDArray[np.intp]) -> None:
-        """Look at more trials."""
+        """Consider further trials, with their colours."""
         x, y = _bins(rows[self.x], self.x_ends, _ACROSS), _bins(rows[self.y], self.y_ends, _DOWN)
         seen = (x >= 0) & (y >= 0)
         square = (colours[seen] * _DOWN + y[seen]) * _ACROSS + x[seen]
@@ -369,7 +369,7 @@ class _View:
 
 
 def _bins(values: pd.Series, ends: _Ends, n: int) -> npt.NDArray[np.intp]:
-    """Return the bin of each value among ``n`` equal parts of an axis; -1 beyond its ends."""
+    """Return the bin of each value among ``n`` equal parts of an axis; -1 outside its ends."""
     found, (low, high) = values.to_numpy(float), ends
     if high > LOG_RATIO * low > 0:
         found, low, high = np.log(found), np.log(low), np.log(high)
@@ -379,7 +379,7 @@ def _bins(values: pd.Series, ends: _Ends, n: int) -> npt.NDArray[np.intp]:
 
 
 def _views(report: Report, n_dims: int) -> Iterator[_View]:
-    """Yield the first view of each chart, and the view with all trials."""
+    """Yield, for each chart, the plot that it shows first, and the plot with all trials."""
     cells, (first, *others) = report.tried, report.study.objectives
     whole = {name: _ends(report, name) for name in (*_splits(report), first.column)}
     whole |= {each.column: _ends(report, each.column) for each in others}
@@ -420,7 +420,7 @@ def _ends(report: Report, name: str) -> _Ends:
 
 
 def _at_ends(columns: Sequence[str]) -> Callable[[pd.DataFrame], pd.DataFrame]:
-    """Keep the rows with the smallest and the largest value of each column."""
+    """Return a function that keeps the rows with the smallest and largest value of each column."""
 
     def keep(rows: pd.DataFrame) -> pd.DataFrame:
         known = [rows[name].dropna() for name in columns]
@@ -431,5 +431,5 @@ def _at_ends(columns: Sequence[str]) -> Callable[[pd.DataFrame], pd.DataFrame]:
 
 
 def _of_each(name: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
-    """Keep the first row of each value of a column, up to a number of values."""
+    """Return a function that keeps the first row of each value of a column, up to a maximum."""
     return lambda rows: rows.drop_duplicates(subset=[name]).head(_VALUES)

@@ -1,4 +1,4 @@
-"""The timeline of the best design: the busy share of compute and of each dimension."""
+"""The timeline of the best design: when compute and each network dimension are busy."""
 
 from typing import NamedTuple
 
@@ -45,7 +45,7 @@ class Track(NamedTuple):
 
 
 def draw_timeline(points: Points) -> tuple[str, UIElement] | None:
-    """Draw one iteration of the best design."""
+    """Draw the timeline of one iteration of the best design."""
     decisions, (cell, row) = points.report.decisions, points.report.chosen[0]
     result = simulate_again(points, cell, row)
     found = [] if result is None else list_tracks(result)
@@ -83,7 +83,7 @@ def draw_timeline(points: Points) -> tuple[str, UIElement] | None:
 
 
 def simulate_again(points: Points, cell: CellSummary, row: pd.Series) -> Result | None:
-    """Simulate a cell's trial again with a recording; None if that is impossible or too large."""
+    """Simulate a trial again and record its timeline; None if that is impossible or too large."""
     try:
         best = pa.table({name: [row[name]] for name in ("trial", "origin", *cell.design)})
         config, program = build_row_program(points.report.study, cell.cell, best)
@@ -97,7 +97,7 @@ def simulate_again(points: Points, cell: CellSummary, row: pd.Series) -> Result 
 
 
 def list_tracks(result: Result) -> list[Track]:
-    """Return the tracks of rank 0: computation, the traffic of each dimension, and waiting."""
+    """Return the rows of the timeline of rank 0: computation, traffic by dimension, and waiting."""
     spans, threads, end = result.spans, list_threads(result.program), result.time_ps
     dims = range(len(threads) - len(result.program.names.dims), len(threads))
     if end == 0:
@@ -117,7 +117,10 @@ def list_tracks(result: Result) -> list[Track]:
 
 
 def make_track(name: str, start: np.ndarray, stop: np.ndarray, end: int) -> Track:
-    """Return the track of spans that do not overlap; many spans become shares of 1,500 bins."""
+    """Return a row of the timeline from busy intervals ``start`` to ``stop`` that do not overlap.
+
+    Many intervals become busy shares of 1,500 bins up to ``end``.
+    """
     lasts = stop > start
     start, stop = start[lasts].astype(float), stop[lasts].astype(float)
     busy = float((stop - start).sum() / end)

@@ -1,4 +1,4 @@
-"""The account of one simulated iteration, for the terminal."""
+"""Print the account of one simulated iteration in the terminal."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ _DISPENSABLE = {"cost of tokens", "energy of an iteration", "performance per wat
 
 
 def print_result(result: Result, title: str, console: Console, npu_price: float = 0.0) -> None:
-    """Print the parts of an iteration's time and the load of each dimension.
+    """Print the components of an iteration's time and the load of each dimension.
 
     ``npu_price`` (USD) is the price of one NPU, which the cost includes.
     """
@@ -41,10 +41,10 @@ def print_screen(
     jobs: Mapping[str, JobTime],
     reserved: int,
 ) -> None:
-    """Print the account of an iteration on one screen; the caller prints ``reserved`` lines of it.
+    """Print the account of an iteration on one screen.
 
-    Collectives are left out.  If the rest has no room, details of figures go first, then the rows
-    of ``_DISPENSABLE``, then the last rows.
+    ``reserved`` lines of the screen are left to the caller. Collectives are left out.  If the rest
+    has no room, details of figures go first, then the rows of ``_DISPENSABLE``, then the last rows.
     """
     heading = f"{title}, {_size(result)}"
     print_line(heading, console)
@@ -70,7 +70,7 @@ def print_screen(
 
 
 def tables_of(result: Result, npu_price: float = 0.0) -> Iterator[Table]:
-    """Yield the tables of an iteration: the summary first, then those that say anything."""
+    """Yield the tables of an iteration that have content, the summary first."""
     yield Table("", ("", "", ""), list(_summary(result, npu_price)))
     if len(classes := _distinct_classes(result)) > 1:
         yield _classes(result, classes)
@@ -83,7 +83,7 @@ def tables_of(result: Result, npu_price: float = 0.0) -> Iterator[Table]:
 
 
 def print_jobs(jobs: Mapping[str, JobTime], console: Console) -> None:
-    """Print how long each job takes among the others, and alone."""
+    """Print the time of each job next to the other jobs, and in isolation."""
     if not jobs:
         return
     rows = [
@@ -100,7 +100,7 @@ def print_jobs(jobs: Mapping[str, JobTime], console: Console) -> None:
 
 
 def plain(result: Result) -> dict[str, Any]:
-    """Return figures that no row of a study has, in seconds.
+    """Return the figures of an iteration that no row of a study has, as data for JSON, in seconds.
 
     They are the critical path, by computation and by dimension of communication, and the account of
     the ranks of each class.
@@ -137,7 +137,7 @@ def _size(result: Result) -> str:
 
 
 def _summary(result: Result, npu_price: float) -> Iterator[tuple[str, str, str]]:
-    """Yield the parts of the time: names, amounts, and shares of the whole."""
+    """Yield the components of the time: name, amount, and share of the whole."""
     time = units.format_time(result.time_ps)
     share = "100.0%" if result.time_ps else ""
     yield "iteration", time, share
@@ -190,7 +190,7 @@ def _bubble(result: Result) -> float | None:
 
 
 def _bound_by_cuts(result: Result) -> CutTime | None:
-    """Return the bound by the cuts of a graph; dimensions have better bounds."""
+    """Return the lower bound by the cuts of a network graph; None without a graph."""
     run = result.run
     if not isinstance(run, MessageRun) or result.program.communication.network.graph is None:
         return None
@@ -198,7 +198,7 @@ def _bound_by_cuts(result: Result) -> CutTime | None:
 
 
 def _list_path_parts(result: Result, along: PathAccount) -> Iterator[tuple[str, float]]:
-    """Yield the critical path: picoseconds that add up to the iteration."""
+    """Yield the components of the critical path in picoseconds; they add up to the iteration."""
     for name, picoseconds in along.compute.items():
         yield f"  {_BOUND.get(name, name)}", picoseconds
     for d, dim in enumerate(result.program.names.dims):
@@ -209,7 +209,7 @@ def _list_path_parts(result: Result, along: PathAccount) -> Iterator[tuple[str, 
 
 
 def _list_rank_parts(result: Result) -> Iterator[tuple[str, float]]:
-    """Yield the times of the ranks that finish last, if no critical path is known."""
+    """Yield the time components of the ranks that finish last, used without a critical path."""
     of = f" of {last}" if (last := _name_last_rank(result)) else ""
     yield f"  compute{of}", float(result.breakdown.compute[0])
     yield f"  exposed communication{of}", float(result.breakdown.exposed[0])
@@ -223,7 +223,7 @@ def _list_rank_parts(result: Result) -> Iterator[tuple[str, float]]:
 
 
 def _name_last_rank(result: Result) -> str:
-    """Name the rank that finishes last, whose figures are shown; "" if all ranks are equivalent."""
+    """Return the name of the rank that finishes last; "" if all ranks are equivalent."""
     if len(_distinct_classes(result)) == 1:
         return ""
     return f"rank {result.classes[result.last_class].first}, the last"
@@ -234,7 +234,7 @@ def _has_memory(result: Result) -> bool:
 
 
 def _classes(result: Result, classes: Sequence[ClassAccount]) -> Table:
-    """Return what the ranks of each class do with the time of the iteration."""
+    """Return a table of how the ranks of each class spend the time of the iteration."""
     columns = ["rank", "with\nalike", "compute", "communi-\ncation", "waiting", "idle"]
     columns[4] += ",\nmemory" if _has_memory(result) else ""
     columns += [] if result.path_account is None else ["critical\npath"]
@@ -247,7 +247,7 @@ def _classes(result: Result, classes: Sequence[ClassAccount]) -> Table:
 
 
 def _distinct_classes(result: Result) -> list[ClassAccount]:
-    """Return the classes with different accounts; first the critical path's.
+    """Return the classes of ranks with different accounts; the class of the critical path is first.
 
     Without a critical path the classes that finish last are first.
     """
@@ -261,7 +261,7 @@ def _distinct_classes(result: Result) -> list[ClassAccount]:
 
 
 def _remedies(result: Result, plan: InterconnectPlan) -> Iterator[tuple[str, str]]:
-    """Yield what became of groups that the interconnect cannot serve as they are."""
+    """Yield how groups were handled that the interconnect cannot serve as they are."""
     interconnect = result.program.communication.network.interconnect
     assert interconnect is not None  # whose plan it is
     if plan.n_serialised:
@@ -274,7 +274,7 @@ def _remedies(result: Result, plan: InterconnectPlan) -> Iterator[tuple[str, str
 
 
 def _dimensions(result: Result) -> Table:
-    """Return the traffic of each dimension, and its exposed communication."""
+    """Return a table of the traffic of each dimension, and its exposed communication."""
     row, names, last = result.breakdown, result.program.names.dims, _name_last_rank(result)
     columns = [
         Column("dimension", lambda d: names[d]),
@@ -292,9 +292,9 @@ def _dimensions(result: Result) -> Table:
 
 
 def _critical_path(result: Result, path: Path, per_bandwidth: np.ndarray) -> Table:
-    """Return the critical path in each dimension, and the value of a little more bandwidth.
+    """Return a table of the critical path in each dimension, and the gain of more bandwidth.
 
-    The value of 1,000 USD is shown only if they buy at most a tenth of the bandwidth.
+    The gain of 1,000 USD is shown only if they buy at most a tenth of the bandwidth.
     """
     names = ["critical path", "transfer", "latency", "endpoint", "next GB/s\nsaves"]
     per_usd, prices = result.per_usd or {}, result.program.prices
@@ -314,7 +314,7 @@ def _critical_path(result: Result, path: Path, per_bandwidth: np.ndarray) -> Tab
 
 
 def _busiest_links(result: Result) -> Table:
-    """Return the links that were in use longest, and the number of others in use."""
+    """Return a table of the links in use longest, with the number of other used links."""
     columns = ("busiest links", "bandwidth", "carried", "busy", "utilisation", "longest queue")
     ranked = sorted(result.links, key=lambda account: (-account.busy, -account.longest_queue))
     rows = [
@@ -335,7 +335,10 @@ LINKS_SHOWN = 5
 
 
 def traffic_tables(result: Result) -> Iterator[Table]:
-    """Yield tables of completion times, waiting packets and paused links, if any."""
+    """Yield tables of completion times, waiting packets and paused links.
+
+    Empty ones are left out.
+    """
     traffic = result.traffic
     if traffic is None:
         return
@@ -351,13 +354,13 @@ def traffic_tables(result: Result) -> Iterator[Table]:
 def shortened(
     columns: Sequence[str], rows: Sequence[Sequence[str]], n: int, left: int = 1
 ) -> Table:
-    """Return a table of the first of ``n`` rows, which counts the others."""
+    """Return a table of the first rows of ``n``, with a last line that counts the others."""
     more = [(f"... and {n - len(rows):,} more",)] if n > len(rows) else []
     return Table("", columns, [*rows, *more], left)
 
 
 def _completion_times(result: Result) -> Table:
-    """Return the times that 50 % and 99 % of each collective's messages do not exceed."""
+    """Return a table of the median and 99th percentile of each collective's message times."""
     rows = [
         (name, f"{len(times):,}", *(not_exceeded(times, share) for share in (0.5, 0.99, 1.0)))
         for name, times in result.completion_times.items()
@@ -366,7 +369,7 @@ def _completion_times(result: Result) -> Table:
 
 
 def _longest_queues(result: Result, ports: Sequence[PortAccount]) -> Table:
-    """Return where most packets waited, and how many were lost."""
+    """Return a table of the ports where most packets waited, and of lost packets."""
     drops, trims = (any(getattr(port, name) for port in ports) for name in ("dropped", "trimmed"))
     queued = [link for link, port in enumerate(ports) if port.longest_queue]
     ranked = sorted(queued, key=lambda link: -ports[link].longest_queue)
@@ -384,7 +387,7 @@ def _longest_queues(result: Result, ports: Sequence[PortAccount]) -> Table:
 def _paused_links(
     result: Result, ports: Sequence[PortAccount], roots: Mapping[int, Counter[int]]
 ) -> Table:
-    """Return the paused links, with the most frequent root of each link's tree of pauses."""
+    """Return a table of the paused links, with the most frequent root of each link's pauses."""
     paused = sorted(roots, key=lambda link: -ports[link].paused)
     rows = []
     for link in paused[:LINKS_SHOWN]:

@@ -1,4 +1,4 @@
-"""dimsweep bill: what a cluster's network is made of, and what it costs and draws."""
+"""The command dimsweep bill: the parts of a cluster's network, their prices and power."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class _Billed(Overrides):
-    """An override, a study, or a cluster by its name alone."""
+    """Argument type: an override, a study, or the name of a cluster."""
 
     name = "billed"
 
@@ -79,7 +79,7 @@ _NO_DIMENSIONS = ("topology.bandwidth=1 GB/s", "topology.latency=0 s", "topology
 
 
 def _bill(overrides: Sequence[str]) -> "tuple[Bill, str, ComposedConfig]":
-    """Return the bill of the configuration under ``overrides``, and its title."""
+    """Return the bill of materials of the configuration under ``overrides``, and its title."""
     from dimsweep.engine import DimsweepError
     from dimsweep.sweeper.config.compose import compose
     from dimsweep.sweeper.simulation.program import build_cluster
@@ -107,7 +107,7 @@ def _bill(overrides: Sequence[str]) -> "tuple[Bill, str, ComposedConfig]":
 
 
 def _by_tier(composed: "ComposedConfig") -> "DimsweepError":
-    """Return the error for prices of tiers if the links of a graph have no tier."""
+    """Return the error for prices by tier if the links of a network graph have no tier."""
     from dimsweep.engine import DimsweepError
     from dimsweep.sweeper.config.sources import read_values
     from dimsweep.sweeper.places import list_groups
@@ -123,7 +123,7 @@ def _by_tier(composed: "ComposedConfig") -> "DimsweepError":
 
 
 def _sources(composed: "ComposedConfig") -> dict[str, str]:
-    """Return the source of each price of a tier, except of prices that the user sets."""
+    """Return the source of each tier's price, except of prices that the user sets."""
     from dimsweep.sweeper.config.sources import read_figures, walk_numbers
 
     name, cost = composed.choices.get("cost"), composed.config.text["cost"]
@@ -156,7 +156,7 @@ def _print(name: str, bill: "Bill", sources: dict[str, str]) -> None:
 
 
 def _print_json(bill: "Bill", sources: dict[str, str]) -> None:
-    """Print the bill as JSON; sums are null if a price is missing."""
+    """Print the bill as JSON; totals are null if a price is missing."""
     import json
 
     from dimsweep.sweeper.report.bill import rows

@@ -1,4 +1,4 @@
-"""dimsweep measure and calibrate: a cluster of one's own from measurements of one's own."""
+"""The commands dimsweep measure and calibrate: fit a cluster's parameters to measurements."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,7 +47,7 @@ def calibrate_command(arguments: Sequence[str], name: str, force: bool) -> int:
 
 
 def _calibrate(paths: Sequence[Path], overrides: Sequence[str], file: Path) -> None:
-    """Read, fit, print, and write the cluster's file."""
+    """Read the measurements, fit the cluster, print the result, and write the cluster's file."""
     from dimsweep.engine import DimsweepError
     from dimsweep.sweeper.calibrate.calibration import (
         calibrate,

@@ -1,4 +1,4 @@
-"""dimsweep completion: a script with which a shell completes commands, options and overrides."""
+"""The command dimsweep completion: print a script for completion in a shell."""
 
 import click
 from click.shell_completion import ShellComplete, split_arg_string

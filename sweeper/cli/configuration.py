@@ -1,4 +1,4 @@
-"""The commands that look at configurations, or begin one: list, show and new."""
+"""The commands list, show and new: look at configurations, or begin one."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class _Shown(Overrides):
-    """An override, a study, or GROUP/NAME."""
+    """Argument type: an override, a study, or an option as GROUP/NAME."""
 
     name = "shown"
 
@@ -69,7 +69,7 @@ def show_command(shown: Sequence[str], sources: bool) -> int:
 
 
 def _parts(options: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the presets of GROUP/NAME; of a cluster those that it chooses."""
+    """Yield the options of GROUP/NAME words; for a cluster also the options that it chooses."""
     from dimsweep.sweeper.config.compose import CLUSTER, read_cluster_parts
     from dimsweep.sweeper.config.sources import find_preset
 
@@ -87,7 +87,7 @@ def _presets(pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
 def _describe_sources(
     pairs: Sequence[tuple[str, str]], text: Mapping[str, Any] | None
 ) -> Iterator[str]:
-    """Describe the source documents of each preset's numbers.
+    """Yield texts on the documents from which each option's numbers were taken.
 
     ``text`` is the composed configuration, if any: values that it overrides are left out.
     """
@@ -132,7 +132,7 @@ def _by_document(figures: Sequence["Figure"]) -> Iterator[str]:
 
 
 class _Group(click.ParamType[str]):
-    """A configuration group."""
+    """Argument type: the name of a configuration group."""
 
     name = "group"
 

@@ -1,4 +1,4 @@
-"""The commands that check an installation: doctor, and check-plugin."""
+"""The commands doctor and check-plugin: check an installation, or a plug-in."""
 
 import os
 import shutil
@@ -120,7 +120,7 @@ def check_plugin_command(plugins: Sequence[str]) -> int:
 
 
 def _names(plugin: str) -> Iterator[str]:
-    """Yield the names by which a PLUGIN is loaded: its modules, if it is a folder."""
+    """Yield the names by which PLUGIN is loaded: if it is a folder, the names of its modules."""
     from dimsweep.engine import DimsweepError, accessing
     from dimsweep.sweeper.places import PLUGINS
 

@@ -1,4 +1,4 @@
-"""The effect of interruptions and checkpoints on a job's time, as text and as data."""
+"""The effect of interruptions and checkpoints on a job's time, as text and as data for JSON."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ def print_interruptions(result: Result, console: Console) -> None:
 
 
 def plain(result: Result) -> dict[str, Any]:
-    """Return the figures that no row of a study has."""
+    """Return the figures on interruptions that no row of a study has, as data for JSON."""
     renewal = result.renewal
     if renewal is None:
         return {}
@@ -78,7 +78,10 @@ def _rows(result: Result, renewal: Renewal) -> Iterator[tuple[str, str, str]]:
 
 
 def _spares(result: Result, renewal: Renewal, spares: Spares) -> Iterator[tuple[str, ...]]:
-    """Yield the effect of one spare node less or more, and the count that trains most per node."""
+    """Yield the effect of one spare node less or more, and of the best number of spares.
+
+    The best number trains most per node.
+    """
     n, between = result.program.n_npus, renewal.between
     best = spares.find_best_count(n, between)
     for count in sorted({max(0, spares.nodes - 1), spares.nodes, spares.nodes + 1, best}):
@@ -114,7 +117,7 @@ def _outage(outage: Outage) -> tuple[str, ...]:
 
 
 def _kept(result: Result, reliability: Reliability, factor: float) -> float:
-    """Return the share that is left with ``factor`` times the time between interruptions."""
+    """Return the share of productive time with ``factor`` times the time between interruptions."""
     other = replace(reliability, npu_time=reliability.npu_time * factor)
     return float(
         other.renewal(

@@ -1,4 +1,4 @@
-"""Commands whose modules are imported when they are called, so that help is shown at once."""
+"""Commands whose modules are imported only when called, so that help is shown at once."""
 
 import ast
 from importlib.util import find_spec
@@ -26,9 +26,10 @@ class Commands(click.Group):
         return super().get_command(ctx, cmd_name) or self._of_plugins().get(cmd_name)
 
     def add_lazily(self, room: str, *places: str) -> None:
-        """Add the commands at ``places`` in ``room``.
+        """Add commands whose modules are in the package ``room``.
 
-        "sql" is ``sql_command`` in sql.py, and "results.diff" is ``diff_command`` in results.py.
+        Each of ``places`` is a module: "sql" is ``sql_command`` in sql.py, and "results.diff" is
+        ``diff_command`` in results.py.
         """
         for place in places:
             module, _, name = place.rpartition(".")
@@ -36,7 +37,7 @@ class Commands(click.Group):
             self.add_command(Lazy(name, f"{room}.{module or name}:{function}"))
 
     def _of_plugins(self) -> dict[str, click.Command]:
-        """Return the commands that installed plug-ins add to this group, by name."""
+        """Return the commands that installed plug-ins add to this group, by their names."""
         from dimsweep.sweeper.places import installed_plugins
 
         if not installed_plugins():
@@ -50,10 +51,10 @@ class Commands(click.Group):
 
 
 class Lazy(click.Command):
-    """The command ``name``, which is the ``target``: "module:object".
+    """A command ``name`` that is imported from ``target``, "module:object", when it is called.
 
-    ``what`` is the first sentence of its help; unless given, it is read from the file, which is not
-    imported for that.
+    ``what`` is the first sentence of its help; unless given, it is read from the source file,
+    without importing it.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Lazy(click.Command):
         return self.short_help
 
     def load(self) -> click.Command:
-        """Import the command itself."""
+        """Import the command and return it."""
         command: click.Command = load_target(self._target)
         return command
 
@@ -77,7 +78,7 @@ class Lazy(click.Command):
 
 
 def _first_sentence(target: str) -> str:
-    """Return the first line of the docstring of a function, "module:function"."""
+    """Return the first docstring line of a function "module:function", without importing it."""
     module, _, name = target.partition(":")
     spec = find_spec(module)
     assert spec is not None and spec.origin is not None

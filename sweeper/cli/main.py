@@ -1,4 +1,4 @@
-"""The command line: one line for each command, and the printing of errors."""
+"""The entry point of the command line: registers the commands, and prints errors."""
 
 import os
 import sys
@@ -99,7 +99,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _leave_pipe() -> int:
-    """Drop unprinted output; return the exit code of a process that SIGPIPE ends."""
+    """Drop unprinted output after a closed pipe.
+
+    Return the exit code of a process ended by SIGPIPE.
+    """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # a notebook's or a test's has no descriptor
@@ -134,7 +137,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _as_key(error: click.UsageError) -> str:
-    """Suggest a key of the configuration for an unknown option."""
+    """Return the text "Did you mean KEY=VALUE?" for an unknown option like a key; else ""."""
     from dimsweep.sweeper.places import list_groups
 
     name = error.option_name.lstrip("-") if isinstance(error, click.NoSuchOption) else ""

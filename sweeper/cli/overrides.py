@@ -1,4 +1,4 @@
-"""The arguments that commands share: KEY=VALUE overrides, and Hydra's own options."""
+"""Arguments that several commands share: overrides KEY=VALUE, and Hydra's own options."""
 
 import functools
 import re
@@ -14,12 +14,15 @@ _OVERRIDE = re.compile(r"~[^\s=]+|(~|\+\+?)?[^\s=]+=.*", re.DOTALL)
 
 
 def is_override(word: str) -> bool:
-    """Return whether a word sets or removes a key."""
+    """Return whether a word is an override, which sets or removes a key."""
     return _OVERRIDE.fullmatch(word) is not None
 
 
 class Overrides(click.ParamType[str]):
-    """A Hydra override: ``KEY=VALUE``, ``+KEY=VALUE``, ``++KEY=VALUE`` or ``~KEY``; or a study."""
+    """Argument type: a study, or an override in Hydra's grammar.
+
+    Overrides are ``KEY=VALUE``, ``+KEY=VALUE``, ``++KEY=VALUE`` and ``~KEY``.
+    """
 
     name = "override"
 
@@ -36,13 +39,16 @@ class Overrides(click.ParamType[str]):
         raise click.UsageError(self.unknown(value), ctx)
 
     def unknown(self, word: str) -> str:
-        """Return the problem of a word that is not an option, file or override."""
+        """Return the error text for a word that is not an option, file or override."""
         from dimsweep.sweeper.config.explain import suggest_override
 
         return f"{word!r} is neither a study nor KEY=VALUE; did you mean {suggest_override(word)}?"
 
     def meaning(self, word: str) -> str | None:
-        """Return the override that a word without a key stands for: a study, by name or file."""
+        """Return the override for a word without a key that is a study's name or file.
+
+        It is None otherwise.
+        """
         from dimsweep.sweeper.places import find_study
 
         if not find_study(word):
@@ -54,7 +60,7 @@ class Overrides(click.ParamType[str]):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Keys, and the options of config groups under the overrides that are typed already."""
+        """Return completions of keys, and of options of config groups, after the words so far."""
         from dimsweep.sweeper.config.complete import complete_override
 
         typed = [word for word in ctx.params.get(str(param.name)) or () if " " not in word]
@@ -71,7 +77,7 @@ _INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 
 @dataclass(frozen=True)
 class Asked:
-    """Hydra's options of a command: where to search for files, and what to print."""
+    """Hydra's options given to a command: where to search for files, and what to print."""
 
     multirun: bool
     config_dir: tuple[str, ...]
@@ -81,7 +87,7 @@ class Asked:
     info: str | None
 
     def with_places(self, overrides: Sequence[str]) -> list[str]:
-        """Return the overrides, and one that adds ``--config-dir`` to Hydra's search path."""
+        """Return the overrides, with one that adds ``--config-dir`` to the search path."""
         from dimsweep.sweeper.config.overrides import quote
 
         if not self.config_dir:
@@ -89,7 +95,7 @@ class Asked:
         return [f"hydra.searchpath=[{','.join(map(quote, self.config_dir))}]", *overrides]
 
     def print_configuration(self, overrides: Sequence[str], *, may_sweep: bool) -> bool:
-        """Print the parts of the configuration that options ask for; return whether any do."""
+        """Print what Hydra's options ask for; return whether anything was printed."""
         if self.cfg is None and (self.package is not None or self.resolve):
             word = "--resolve" if self.package is None else "--package"
             raise click.UsageError(f"{word} needs --cfg; add --cfg job")
@@ -132,7 +138,7 @@ class Asked:
 
 
 def hydra_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command Hydra's options; it receives them as ``asked``."""
+    """Add Hydra's options to a command, which receives them as its argument ``asked``."""
     names = [field.name for field in fields(Asked)]
 
     @functools.wraps(command)
@@ -146,7 +152,7 @@ def hydra_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def _search(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
-    """Add the folders to the search path at once: a study's bare name may be in one of them."""
+    """Add folders to the search path while arguments are parsed: they may have a named study."""
     if given:
         from dimsweep.sweeper.places import set_extra_folders
 

@@ -1,4 +1,4 @@
-"""The progress of a sweep: a live bar on a terminal, and a line a minute elsewhere."""
+"""Show the progress of a sweep: a live bar on a terminal, or a line a minute elsewhere."""
 
 import time
 from collections import deque
@@ -19,7 +19,7 @@ _LEAST = 10.0  # seconds that a rate is taken from
 
 @contextmanager
 def progress_bar(plan: StudyPlan, console: Console) -> "Iterator[Watch]":
-    """Yield a watch on a sweep of ``plan``, which shows :meth:`Watch.text`."""
+    """Return a context with a :class:`Watch` that shows the progress of a sweep of ``plan``."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
@@ -32,9 +32,9 @@ def progress_bar(plan: StudyPlan, console: Console) -> "Iterator[Watch]":
 
 
 class Watch:
-    """Shows a sweep's progress.
+    """Shows the progress of a sweep.
 
-    It has trials, trials/s, use of the workers, failures by cause, reused trials, the best value
+    It shows trials, trials/s, use of the workers, failures by cause, reused trials, the best value
     with its gap to the bound, and the time left.
     """
 
@@ -66,14 +66,14 @@ class Watch:
         return f"{self.text(progress, seconds)}, {known}"
 
     def _remember(self, done: int, now: float) -> None:
-        """Keep the counts of the last minute, from the first trial on, without compiling."""
+        """Record the number of finished trials over the last minute; compilation is left out."""
         if done:
             self._recent.append((now, done))
         while len(self._recent) > 2 and now - self._recent[1][0] >= _EVERY:
             self._recent.popleft()
 
     def seconds_left(self) -> float | None:
-        """Return the time that the rest takes at the last minute's rate; None if unknown."""
+        """Return the estimated remaining seconds at the last minute's rate; None if unknown."""
         if not self._recent:
             return None
         (first, before), (last, done) = self._recent[0], self._recent[-1]
@@ -82,7 +82,7 @@ class Watch:
         return (self._total - done) * (last - first) / (done - before)
 
     def text(self, progress: loop.Progress, seconds: float) -> str:
-        """Describe the progress ``seconds`` after the start."""
+        """Return the progress as text, ``seconds`` after the start."""
         by_inputs = progress.failed - progress.lost
         counts = {
             "known already": progress.reused,
@@ -102,7 +102,7 @@ class Watch:
         return ", ".join(parts) + self._format_best(progress)
 
     def _format_best(self, progress: loop.Progress) -> str:
-        """Describe the best value of the latest search that has one."""
+        """Return the best value of the latest search that has one, as text."""
         if not progress.best:
             return ""
         number = max(progress.best)

@@ -1,4 +1,4 @@
-"""The commands that plug-ins add."""
+"""The registry of commands that plug-ins add."""
 
 import click
 

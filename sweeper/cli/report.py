@@ -1,4 +1,4 @@
-"""dimsweep report: a study's tables, pictures and page."""
+"""The command dimsweep report: print a study's tables, draw its pictures and write its page."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class _Results(Overrides):
-    """Overrides, or the folder of a study's results."""
+    """Argument type: overrides, or the folder of a study's results."""
 
     def meaning(self, word: str) -> str | None:
         from dimsweep.sweeper.ledger.place import STUDY, find_results_folder
@@ -79,7 +79,7 @@ def report_command(
 
 
 def _folder(overrides: Sequence[str]) -> "Place":
-    """Return the folder of results, even if the configuration no longer composes."""
+    """Return the results folder that overrides mean, even if the configuration is now invalid."""
     from dimsweep.engine import DimsweepError
     from dimsweep.sweeper.cli.overrides import is_override
     from dimsweep.sweeper.config.compose import compose
@@ -114,10 +114,10 @@ def report_study(
     section: str | None = None,
     before: str = "",
 ) -> None:
-    """Print a study's answer, or more of its report, and write its page and a picture.
+    """Print a study's answer, and write its HTML page and a picture.
 
-    ``full`` prints the whole report, ``section`` one section. ``before`` was printed already; it
-    takes a part of the screen.
+    ``full`` prints the whole report, ``section`` one section. ``before`` was printed already; its
+    lines are subtracted from the screen.
     """
     from dimsweep.sweeper.draw.canvas import kind_of
     from dimsweep.sweeper.draw.page import write_report

@@ -1,4 +1,4 @@
-"""The commands that look at results: board, compare, diff, export and reproduce."""
+"""The commands on results of studies: board, compare, diff, export and reproduce."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

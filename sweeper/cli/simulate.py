@@ -1,4 +1,4 @@
-"""dimsweep simulate: one iteration, and the account of its time."""
+"""The command dimsweep simulate: simulate one iteration, and print the account of its time."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -132,7 +132,7 @@ _WARNING_LINES = 8
 
 
 def _fit_warnings(warnings: Sequence[str], width: int) -> list[str]:
-    """Return the first warnings, which leave room for the account, and the number of others."""
+    """Return the first warnings, which leave room for the account, and a count of the others."""
     from dimsweep.sweeper.terminal import count_lines, format_count
 
     found, left = list[str](), _WARNING_LINES
@@ -156,7 +156,7 @@ def _name_slow_step(config: "Config") -> str:
 def _plain_result(
     config: "Config", result: "Result", jobs: Mapping[str, "JobTime"]
 ) -> dict[str, Any]:
-    """Return the result as data for other programs."""
+    """Return the result as data for JSON."""
     from dimsweep.engine import MODEL_VERSION
     from dimsweep.sweeper.calibrate.evidence import find_evidence
     from dimsweep.sweeper.cli.account import plain
@@ -199,7 +199,7 @@ def _write_files(result: "Result", config: "Config", title: str, console: "Conso
 
 
 def _check_outputs(config: "Config") -> None:
-    """Raise :class:`DimsweepError` for a picture of another fidelity or with an unknown ending."""
+    """Raise :class:`DimsweepError` for a picture that this fidelity lacks, or an unknown ending."""
     from dimsweep.sweeper.simulation.simulate import not_known
 
     known_by = {  # what a key shows, and the fidelities that know it

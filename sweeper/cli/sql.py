@@ -1,4 +1,4 @@
-"""dimsweep sql: questions to the rows."""
+"""The command dimsweep sql: run SQL queries on the rows of studies."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
@@ -71,7 +71,7 @@ def sql_command(query: str, studies: Sequence[str], as_csv: bool) -> int:
 def _name_rows(
     connection: "duckdb.DuckDBPyConnection", name: str, sources: "Iterable[list[Path] | pa.Table]"
 ) -> None:
-    """Give the rows of a study a name; parts are read in pieces, when a query asks for them."""
+    """Add the rows of a study as a view ``name``; files are read in pieces during queries."""
     tables = []
     for i, source in enumerate(sources):
         if isinstance(source, list):
@@ -96,13 +96,13 @@ def _name_of(text: str) -> str:
 
 
 def _answers(asked: "duckdb.DuckDBPyConnection") -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of an answer in pieces."""
+    """Yield the rows that a query returns, fetched in batches."""
     while rows := asked.fetchmany(_AT_ONCE):
         yield from rows
 
 
 def _check(query: str) -> None:
-    """Raise :class:`DimsweepError` for several queries, of which DuckDB would answer the last."""
+    """Raise :class:`DimsweepError` for several queries; DuckDB would only answer the last."""
     import duckdb
 
     from dimsweep.engine import DimsweepError

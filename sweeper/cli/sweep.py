@@ -1,4 +1,4 @@
-"""dimsweep sweep: a study, run or continued."""
+"""The command dimsweep sweep: run a study, or continue it."""
 
 import signal
 import sys
@@ -74,7 +74,7 @@ def sweep_study(
     retry_failed: bool = False,
     full: bool = False,
 ) -> int:
-    """Run (or resume) a study and report it; returns the exit code."""
+    """Run a study, or resume it, and print its report; return the exit code."""
     from dimsweep.engine import DimsweepError, is_compiled
     from dimsweep.sweeper.cli.progress import progress_bar
     from dimsweep.sweeper.ledger.ledger import Ledger
@@ -157,7 +157,7 @@ def _report(plan: "StudyPlan", console: "Console", summary: str, *, full: bool) 
 
 
 def _summary(plan: "StudyPlan", progress: "Progress", new: int, before: int, seconds: float) -> str:
-    """Count the ``new`` rows of this run and the rows known ``before``.
+    """Return the numbers of ``new`` rows of this run and of rows known ``before``, as text.
 
     The report counts only the searches' trials among them.
     """
@@ -193,9 +193,9 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], None]]:
-    """Treat SIGTERM as KeyboardInterrupt, like SIGINT, so that a scheduler's stop loses nothing.
+    """Return a context that turns SIGTERM into KeyboardInterrupt, so that no row is lost.
 
-    Yields a function to call periodically. It raises a KeyboardInterrupt that Python dropped:
+    Its value is a function to call periodically. It raises a KeyboardInterrupt that Python dropped:
     exceptions are lost while an object, such as Ray's handles, is finalised. The dropped one is not
     printed.
     """

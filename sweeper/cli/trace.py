@@ -1,4 +1,4 @@
-"""The commands of dimsweep trace, which look at Chakra execution traces."""
+"""The commands of dimsweep trace: check, count, convert and draw Chakra execution traces."""
 
 import json
 import shutil
@@ -72,10 +72,10 @@ def lint_command(source: str, groups: str | None, repair: Path | None) -> int:
 def write_repaired(
     traces: Traces, scanned: Sequence[Scanned], findings: Sequence[Finding], folder: Path
 ) -> str:
-    """Write the job into ``folder``, under the same names, with a report; returns what was done.
+    """Write the repaired traces of a job into ``folder``, with a report; return a summary.
 
-    Traces without a fault are copied.  A trace that is damaged, or still no graph after the
-    repairs, is left out, and the report says so.
+    The names of files stay. Traces without a fault are copied.  A trace that is damaged, or still
+    not a graph after the repairs, is left out, and the report says so.
     """
     if any(file.resolve().parent == folder.resolve() for file in traces.files):
         what = "the repaired traces would overwrite the given ones"
@@ -100,7 +100,7 @@ def write_repaired(
 
 
 def _write_mended(one: Scanned, target: Path) -> str:
-    """Write a trace; or why not."""
+    """Write a repaired trace; return "" or the reason why it cannot be written."""
     if one.fault is not None:
         return one.fault.problem
     mended, file = repaired(one.trace), one.places.path
@@ -145,7 +145,7 @@ def stats_command(source: str, groups: str | None) -> int:
 
 
 def _name_ranks(ranks: Sequence[int]) -> str:
-    """Ranks in a few words."""
+    """Return the numbers of ranks as a short text."""
     some = ", ".join(map(str, ranks[:_RANKS_SHOWN]))
     more = f" and {len(ranks) - _RANKS_SHOWN:,} more" if len(ranks) > _RANKS_SHOWN else ""
     return f"{'ranks' if len(ranks) > 1 else 'rank'} {some}{more}"
@@ -215,7 +215,7 @@ def show_command(
 
 
 def _as_workload(traces: Traces) -> list[str]:
-    """Return the overrides that make the traces a configuration's workload."""
+    """Return overrides that choose the traces as the workload of a configuration."""
     source = str(traces.files[0])
     if not traces.alone:
         source = source.removesuffix(".0.et")
@@ -244,7 +244,7 @@ def write_command(target: str, overrides: Sequence[str], keys: str) -> int:
 
 
 def write_workload(target: str, overrides: Sequence[str], keys: Sequence[str] = ()) -> str:
-    """Write the traces of a configuration's workload; returns what was written."""
+    """Write the traces of a configuration's workload; return a text on the written files."""
     from dimsweep.sweeper.config.compose import compose
     from dimsweep.sweeper.simulation.program import build_cluster, build_workload
 
@@ -293,7 +293,7 @@ def convert_command(
 def convert(
     source: str, target: str, to: str | None, kineto: str | None, overrides: Sequence[str]
 ) -> str:
-    """Write traces in another form; returns what was written."""
+    """Convert traces to another format; return a text on the written files."""
     from dimsweep.engine.formats.pytorch import convert_traces, is_execution_trace
 
     if source.endswith(".txt"):

@@ -1,4 +1,4 @@
-"""The files of a job's traces: a file, a folder, or PREFIX.<rank>.et; and PREFIX.keys.json."""
+"""Find the trace files of a job: a file, a folder, or PREFIX.<rank>.et; and PREFIX.keys.json."""
 
 import json
 import math
@@ -27,7 +27,10 @@ groups_option = click.option(
 
 @dataclass(frozen=True)
 class Traces:
-    """The traces of ranks 0, 1, ...; or, ``alone``, one for a single rank or for all."""
+    """The trace files of ranks 0, 1, ....
+
+    Or with ``alone`` one file, for a single rank or for all.
+    """
 
     name: str
     files: Sequence[Path]
@@ -35,15 +38,15 @@ class Traces:
     groups: Path | None
 
     def group_ranks(self) -> dict[str, tuple[int, ...]]:
-        """Return the ranks of each communicator group.
+        """Return the ranks of each communicator group, by its name.
 
-        Raises :class:`DimsweepError` for a bad file.
+        Raises :class:`DimsweepError` for an invalid file of groups.
         """
         return read_groups(self.groups, MOST_RANKS)
 
 
 def find_traces(source: str, groups: str | None = None) -> Traces:
-    """Return the traces that ``source`` names, with ``groups`` or ``PREFIX.groups.json``.
+    """Return the traces that ``source`` names, with the file ``groups`` or ``PREFIX.groups.json``.
 
     Raises :class:`DimsweepError` if there are none, several jobs, or if a rank's is missing.
     """
@@ -92,7 +95,7 @@ def job_names(folder: Path) -> list[str]:
 
 
 def _jobs(folder: Path) -> dict[tuple[str, str], dict[int, Path]]:
-    """Prefix and form of the traces in a folder, and their files by rank."""
+    """Return the trace files in a folder: by (prefix, format) of the job, and then by rank."""
     jobs: dict[tuple[str, str], dict[int, Path]] = {}
     with accessing(folder, "cannot be read"):
         files = sorted(folder.iterdir())
@@ -112,7 +115,7 @@ def _groups(given: str | None, prefix: Path) -> Path | None:
 
 
 def write_keys(prefix: str, config: Config, names: Sequence[str]) -> Path:
-    """Write the configuration's values at dotted keys, by their last part.
+    """Write values of the configuration's dotted keys ``names`` to PREFIX.keys.json, by last name.
 
     Raises :class:`DimsweepError` for a missing key, or a value that is not a number.
     """
@@ -137,12 +140,15 @@ _HINT_OF_ALL = 'a JSON file such as {"job1": {"layers": 24, "tensor": 8}, "job2"
 
 
 def read_keys(prefix: str) -> Keys:
-    """Return the keys of a prefix's traces.  Raises :class:`DimsweepError` without a file."""
+    """Return the values in PREFIX.keys.json.  Raises :class:`DimsweepError` without the file."""
     return _read_keys(_Keys, Path(f"{prefix}.keys.json"), _HINT)
 
 
 def read_all_keys(file: Path) -> dict[str, Keys]:
-    """Return the keys of several jobs, by name.  Raises :class:`DimsweepError` for other files."""
+    """Return the keys of several jobs, by job.
+
+    Raises :class:`DimsweepError` for an invalid file.
+    """
     return _read_keys(dict[str, _Keys], file, _HINT_OF_ALL)
 
 
@@ -154,7 +160,10 @@ def _read_keys(kind: Any, file: Path, hint: str) -> Any:
 
 
 def parse_keys(words: Sequence[str]) -> Mapping[str, float]:
-    """KEY=VALUE words.  Raises :class:`DimsweepError` for one that is none, or no number."""
+    """Return the numbers given as words KEY=VALUE, by key.
+
+    Raises :class:`DimsweepError` for an invalid word or a value that is not a number.
+    """
     keys: dict[str, float] = {}
     for word in words:
         name, equals, value = word.partition("=")

@@ -1,1 +1,1 @@
-"""Pictures."""
+"""Draw pictures, the HTML page and the terminal's report."""

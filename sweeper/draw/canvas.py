@@ -1,4 +1,4 @@
-"""The frame of every picture: style, bars, a title that says the finding, PNG bytes.
+"""The style that all Matplotlib pictures share: bars, a title with the finding, and file formats.
 
 Colours are those of charts.  Matplotlib is imported only when a picture is drawn, and without
 pyplot: no global figures, no display.
@@ -49,7 +49,7 @@ _STYLE: dict[Any, object] = {
 
 
 def draw_bars(ax: "Axes", rows: Sequence[str], groups: Sequence[Bars]) -> None:
-    """Draw horizontal bars in named ``rows``, the groups below one another in each."""
+    """Draw horizontal bars in named ``rows``; the ``groups`` are below one another in each row."""
     places = np.arange(len(rows))
     for i, bars in enumerate(groups):
         shift = 0.4 * (i - (len(groups) - 1) / 2)
@@ -61,7 +61,7 @@ def draw_bars(ax: "Axes", rows: Sequence[str], groups: Sequence[Bars]) -> None:
 
 
 def draw_rows(ax: "Axes", chart: RowChart, names: Sequence[str]) -> None:
-    """Draw the bars and marks of a chart with rows of these ``names``; limits are left out."""
+    """Draw the bars and marks of a chart in rows with these ``names``; limits are left out."""
     nothing = [""] * len(names)
     draw_bars(ax, names, [bars._replace(texts=nothing) for bars in chart.bars])
     marks = [each for each in chart.marks if not each.is_limit]
@@ -79,7 +79,10 @@ def draw_rows(ax: "Axes", chart: RowChart, names: Sequence[str]) -> None:
 
 
 def draw_stack(ax: "Axes", rows: Sequence[str], parts: Sequence[Bars], ends: Sequence[str]) -> None:
-    """Draw bars made of ``parts`` in named ``rows``, with a text at each end; NaN is no bar."""
+    """Draw stacked bars of ``parts`` in named ``rows``, with texts at their ``ends``.
+
+    It is NaN is no bar.
+    """
     places, reached = np.arange(len(rows)), np.zeros(len(rows))
     for bars in parts:
         values = np.nan_to_num(bars.values)
@@ -94,7 +97,7 @@ def draw_stack(ax: "Axes", rows: Sequence[str], parts: Sequence[Bars], ends: Seq
 
 @contextmanager
 def frame(title: str, height: float) -> "Iterator[Figure]":
-    """Yield an empty figure, ``height`` inches high, with its title; set the style meanwhile."""
+    """Return a context with an empty, titled figure, ``height`` inches high, and its style."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -105,9 +108,9 @@ def frame(title: str, height: float) -> "Iterator[Figure]":
 
 
 def kind_of(file: str | PurePath, where: str) -> str:
-    """Return the kind of picture of a file's name: ``png``, ``svg`` or ``pdf``.
+    """Return the format of a picture from its file's ending: ``png``, ``svg`` or ``pdf``.
 
-    Raises :class:`DimsweepError`, at ``where``, for another one.
+    Raises :class:`DimsweepError`, at ``where``, for another ending.
     """
     kind = PurePath(file).suffix.removeprefix(".").lower()
     if kind not in _KINDS:
@@ -131,7 +134,7 @@ def encoded(figure: "Figure", kind: str) -> bytes:
 
 
 def _write_numbers(axis: Any) -> None:
-    """Format the numbers of an axis for people, where no other format was set."""
+    """Format the numbers of an axis with separators, unless it has another format."""
     from matplotlib.ticker import LogFormatter, ScalarFormatter
 
     class Log(LogFormatter):
@@ -146,7 +149,10 @@ def _write_numbers(axis: Any) -> None:
 
 
 def reduced(picture: bytes) -> bytes:
-    """Return a PNG in two thirds of its size and 256 colours, for a page that is kept in git."""
+    """Return a PNG with 256 colours and two thirds of its width and height.
+
+    It is for pages that are kept in git.
+    """
     from PIL import Image
 
     drawn = Image.open(io.BytesIO(picture)).convert("RGB")

@@ -1,4 +1,4 @@
-"""The picture of congestion: how long messages take, and what happened at links that were watched.
+"""The picture of congestion: completion times of messages, and events at watched links.
 
 Completion times are drawn as their cumulative distributions.  Below, over the time of the run, each
 watched link has its queue, its rate, its marks, and when it was paused.
@@ -23,7 +23,7 @@ _CDF, _ROW, _PAUSES = 2.8, 1.5, 0.25  # inches of the panels; of a link's pauses
 
 
 def draw_congestion(result: Result, title: str, kind: str = "png") -> bytes:
-    """Return a picture (``png``, ``svg`` or ``pdf``) of the congestion of a run.
+    """Return a picture (``png``, ``svg`` or ``pdf``) of the congestion in a run.
 
     Raises :class:`DimsweepError` for a run that recorded no messages.
     """
@@ -66,7 +66,10 @@ def _draw_times(ax: "Axes", result: Result) -> None:
 
 
 def _draw_links(panels: Any, watched: Mapping[str, History], end: int) -> None:
-    """Queues, rates, marks and pauses of all links, one below the other on one axis of time."""
+    """Draw queues, rates, marks and pauses of the watched links, one below the other.
+
+    They share one axis of time, up to ``end``.
+    """
     factor, unit = units.scale(end / units.PICOSECONDS, units.TIME)
     factor /= units.PICOSECONDS
     instants = np.linspace(0, max(end, _STEPS), _STEPS + 1).astype(np.int64)
@@ -93,7 +96,7 @@ def _draw_links(panels: Any, watched: Mapping[str, History], end: int) -> None:
 
 
 def _spans(history: History, end: int) -> Any:
-    """(n, 2): when each pause began, and how long it lasted (ps)."""
+    """Return the start and the length of each pause, shape (n, 2), in ps."""
     turns = np.diff(history.paused, prepend=0, append=0)
     times = np.append(history.times, end)
     began = times[turns == 1]

@@ -1,7 +1,7 @@
-"""A design as a row of its dimensions: each one's network, as wide as its bandwidth is large.
+"""Draw a design as a row of its dimensions.
 
-The page draws it as SVG in its own light or dark colours, a picture with Matplotlib; both draw the
-same places and lines.
+A dimension's links are as wide as its bandwidth is large. The HTML page draws it as SVG in light or
+dark colours, a picture with Matplotlib; both draw the same positions and lines.
 """
 
 import re
@@ -34,12 +34,12 @@ _RADIUS = 4.5
 
 @dataclass(frozen=True)
 class Part:
-    """One dimension of a design.
+    """The drawing of one dimension of a design.
 
     ``npus`` (N, 2) and ``switches`` (M, 2) lie in the unit square, and ``links`` (L, 2, 2) go from
-    one place to another; of a large dimension they are those of a smaller one, ``drawn`` NPUs of
-    ``size``.  Its ``bandwidth`` is in GB/s per NPU, ``share`` that of all dimensions' sum, and
-    ``width`` how wide its links are drawn; ``axes`` the parallel axes of the plan that lie there.
+    one position to another; of a large dimension they are those of a smaller one, ``drawn`` NPUs of
+    ``size``.  ``bandwidth`` is in GB/s per NPU, ``share`` its part of all dimensions' sum, and
+    ``width`` the width of the links; ``axes`` the parallel axes of the plan in this dimension.
     """
 
     name: str
@@ -56,16 +56,16 @@ class Part:
 
     @property
     def bandwidth_text(self) -> str:
-        """Bandwidth and share, in words."""
+        """Bandwidth and share, as text."""
         return f"{words.gbps(self.bandwidth)} GB/s ({words.percent(self.share)})"
 
     @property
     def note(self) -> str:
-        """Number of drawn NPUs, if not all are drawn."""
+        """Text with the number of drawn NPUs, if not all are drawn."""
         return f"{self.drawn} of {self.size:,} NPUs drawn" if self.drawn < self.size else ""
 
     def svg(self) -> str:
-        """Return the network as an SVG of a page, whose colours of paper and ink are variables."""
+        """Return the dimension as SVG, whose foreground and background are CSS variables."""
         edge = _RADIUS + 2
         free = _BOX - 2 * edge
 
@@ -89,7 +89,7 @@ class Part:
         )
 
     def draw(self, ax: "Axes") -> None:
-        """Draw the network on an axes of Matplotlib, with its name and bandwidth below."""
+        """Draw the dimension on Matplotlib axes, with its name and bandwidth below."""
         from matplotlib.collections import LineCollection
 
         ax.add_collection(LineCollection(list(self.links), colors=self.colour, lw=self.width))
@@ -107,7 +107,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Design:
-    """A design to draw: its ``name`` (the best split), its parts and its number of NPUs.
+    """The drawing of a design: its ``name`` (the best split), its dimensions and number of NPUs.
 
     The ``plan`` has the values of the grid's decisions and of the searched keys.
     """
@@ -119,14 +119,17 @@ class Design:
 
     @property
     def sizes(self) -> str:
-        """Its NPUs as the product of its dimensions."""
+        """Number of NPUs as the product of the dimensions' sizes, as text."""
         sizes = [f"{part.size:,}" for part in self.parts]
         product = f"{' x '.join(sizes)} = " if len(sizes) > 1 else ""
         return f"{product}{self.n_npus:,} NPUs"
 
 
 def design_of_answer(report: Report) -> Design | None:
-    """Return the design of the answer, in its first scenario; None if it cannot be drawn."""
+    """Return the drawing of the answer's design, in its first scenario.
+
+    It is None if it cannot be drawn.
+    """
     decisions, (cell, row) = report.decisions, report.chosen[0]
     if report.one_for_all is not None:
         return design_of(cell, row, report.one_for_all.title)
@@ -146,10 +149,10 @@ def _built(cell: CellSummary, row: pd.Series) -> tuple[Any, ...]:
 def design_of(
     summary: CellSummary, row: pd.Series, name: str = "", decision: Mapping[str, str] | None = None
 ) -> Design | None:
-    """Return the design of a row, named as the best one unless it has another ``name``.
+    """Return the drawing of a row's design, called the best one unless it has another ``name``.
 
-    Its plan begins with the values of a ``decision``.  None for a graph, or for dimensions that are
-    no blocks that can be drawn.
+    Its plan begins with the values of a ``decision``.  None for a graph, or if a dimension is of no
+    block that can be drawn.
     """
     split = summary.split(row)
     if summary.of_graph or not np.isfinite(split).all() or not split.sum():
@@ -197,7 +200,7 @@ def _part(d: int, label: str, bandwidth: float, split: Any) -> Part:
 
 
 def _in_square(places: Points) -> Points:
-    """Centre the places in the unit square, as large as it allows."""
+    """Scale and shift points so that they fill the unit square, centred."""
     low, extent = places.min(axis=0), np.ptp(places, axis=0)
     largest = float(extent.max()) or 1.0
     return np.asarray((places - low - extent / 2) / largest + 0.5)

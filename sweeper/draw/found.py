@@ -1,7 +1,7 @@
 """The picture of a study's findings, for pages and slides.
 
-Of one cell it shows the design and its bandwidths next to the equal split's; of several a bar for
-each; of two objectives also the front.  Time, cost and their certainty are written on it.
+For one cell it shows the design and its bandwidths next to the equal split's; for several a bar
+each; for two objectives also the front.  Time, cost and their certainty are written on it.
 """
 
 from collections.abc import Sequence
@@ -32,9 +32,9 @@ _BAR, _REST = 0.34, 1.5  # inches: of a bar; of title, axis and foot
 
 
 def write_picture(report: Report, file: str | Path) -> Path:
-    """Draw what a study found into a file, of the kind that its name ends in; returns its path.
+    """Draw a study's findings into a file, in the format of its ending; return its path.
 
-    Raises :class:`DimsweepError` for a name of no kind of picture, and if it cannot be written.
+    Raises :class:`DimsweepError` for an unknown ending, and if the file cannot be written.
     """
     kind = kind_of(file, str(file))
     drawn = draw_found(report, kind)
@@ -42,7 +42,7 @@ def write_picture(report: Report, file: str | Path) -> Path:
 
 
 def draw_found(report: Report, kind: str = "png") -> bytes:
-    """Return a picture of ``kind`` (``png``, ``svg`` or ``pdf``) of a study's findings."""
+    """Return a picture of a study's findings, as ``kind`` ``png``, ``svg`` or ``pdf``."""
     cells, design = report.found, design_of_answer(report)
     shown = cells[:_MOST]
     panels: list[tuple[float, Any]] = []
@@ -68,7 +68,7 @@ def draw_found(report: Report, kind: str = "png") -> bytes:
 
 
 def _foot(report: Report, shown: Sequence[CellSummary]) -> str:
-    """Describe the one best design, the number of cells left out, and the study."""
+    """Return the text below the picture: best design, number of omitted cells, and study."""
     study = report.study
     found = [_worth(report.found[0], long=True)] if len(report.found) == 1 else []
     if len(shown) < len(report.found):
@@ -79,7 +79,7 @@ def _foot(report: Report, shown: Sequence[CellSummary]) -> str:
 
 
 def _worth(cell: CellSummary, *, long: bool = False) -> str:
-    """Time, cost and the error of such times, of the design that the answer names."""
+    """Return time, error of such times, and cost of the design that the answer names, as text."""
     own = cell.objective.show(cell.objective.value(cell.named))
     texts = list(dict.fromkeys([own, words.seconds(cell.named["time_s"])]))
     if cell.priced and cell.objective is not COST:

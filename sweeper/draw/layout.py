@@ -1,8 +1,8 @@
-"""The positions of a network's nodes in a picture that shows its structure.
+"""Compute positions of a network's nodes for a picture that shows its structure.
 
 One dimension is a circle with its switches inside, a row with levels of switches above, or a grid.
-Several are a grid: the first two across and up, the third aslant behind them, more as blocks apart.
-A graph from a file, which has no dimensions, is laid out by networkx.
+Several are a grid: the first two across and up, the third oblique behind them, more as separate
+blocks.  A graph from a file, which has no dimensions, is laid out by networkx.
 """
 
 import math
@@ -26,7 +26,7 @@ _BOW, _FLAT = 0.42, 0.14  # less than half the way to the next row, whose links 
 
 @dataclass(frozen=True)
 class Layout:
-    """The ``places`` of all nodes, and how far each link ``bows`` to its left, in their unit."""
+    """The positions (``places``) of all nodes, and the curvature of each link (``bows``)."""
 
     places: dict[Node, Vector]
     bows: list[float]
@@ -34,7 +34,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class _Line:
-    """NPUs that one dimension joins, in order, and its switches by their distance from them."""
+    """NPUs that one dimension connects, in order, and its switches by their distance from them."""
 
     npus: list[int]
     levels: list[list[str]]
@@ -42,7 +42,7 @@ class _Line:
 
 @dataclass(frozen=True)
 class _Axis:
-    """A dimension of a grid: NPU numbers are ``stride`` apart along it, their places ``step``."""
+    """A dimension of a grid; neighbours differ by ``stride`` in number, ``step`` in position."""
 
     size: int
     stride: int
@@ -84,7 +84,7 @@ def _lines(network: Network, d: int) -> Iterator[_Line]:
 
 
 def _is_round(network: Network, line: _Line) -> bool:
-    """Return whether the ends of a line meet, or all its switches do."""
+    """Return whether the ends of a line are linked, or all of its switches are on one level."""
     if line.levels:
         return len(line.levels) == 1
     return (line.npus[0], line.npus[-1]) in network.number
@@ -100,7 +100,7 @@ def _columns(network: Network) -> int | None:
 
 
 def _keep(ends: Sequence[tuple[Node, Node]], columns: int) -> bool:
-    """Return whether all links keep to a row or a column, and some to each."""
+    """Return whether all links stay within a row or a column, and some are in each."""
     numbers = [(int(a), int(b)) for a, b in ends]
     in_row = [a // columns == b // columns for a, b in numbers]
     in_column = [a % columns == b % columns for a, b in numbers]
@@ -109,7 +109,7 @@ def _keep(ends: Sequence[tuple[Node, Node]], columns: int) -> bool:
 
 
 def _rows(network: Network, columns: int) -> Layout:
-    """Columns across and rows up; links that close a ring bow past what lies between."""
+    """Return a layout in rows and columns; links that close a ring bow around the nodes between."""
     places: dict[Node, Vector] = {
         npu: np.array([npu % columns, npu // columns], dtype=float) for npu in range(network.n_npus)
     }
@@ -118,7 +118,7 @@ def _rows(network: Network, columns: int) -> Layout:
 
 
 def _circles(network: Network, line: _Line) -> Layout:
-    """NPUs around their switches, these around the centre, or one in it."""
+    """Return a layout with NPUs in circles around their switches, these around the centre."""
     places: dict[Node, Vector] = {}
     circles: list[tuple[Sequence[Node], float]] = [(line.npus, 1.0)]
     circles += [(nodes, 0.72 if len(nodes) > 1 else 0.0) for nodes in line.levels]
@@ -145,7 +145,7 @@ def _grid(network: Network, lines: Mapping[int, Sequence[_Line]]) -> Layout:
 
 
 def _axes(sizes: Sequence[int], dims: Sequence[int]) -> dict[int, _Axis]:
-    """Arrange the used dimensions as a grid, wider than high if possible."""
+    """Assign the dimensions with several NPUs to a grid that is wider than high if possible."""
     axes: dict[int, _Axis] = {}
     extent = np.ones(2)
     for k, d in enumerate([*sorted(dims[:2], key=lambda d: -sizes[d]), *dims[2:]]):
@@ -163,7 +163,7 @@ def _axes(sizes: Sequence[int], dims: Sequence[int]) -> dict[int, _Axis]:
 
 
 def _place_above(line: _Line) -> dict[Node, Vector]:
-    """Place the switches of the only line from its first NPU: a row for each level."""
+    """Return positions of a single line's switches above the NPUs, a row for each level."""
     height = 0.22 * len(line.npus)
     return {
         node: np.array([along * len(line.npus) - 0.5, (level + 1) * height])
@@ -173,10 +173,10 @@ def _place_above(line: _Line) -> dict[Node, Vector]:
 
 
 def _place_beside(axis: _Axis, line: _Line, gap: tuple[float, float]) -> dict[Node, Vector]:
-    """Place the switches of one line of many next to it, each level further out.
+    """Return positions of the switches of one line of many, next to it, each level further out.
 
-    Offsets start at its first NPU.  They keep to a separate part of the gap to the next line (its
-    start and length), so that the switches of two dimensions do not meet.
+    They are relative to its first NPU.  They keep to a separate part of the gap to the next line
+    (its start and length), so that the switches of two dimensions do not meet.
     """
     normal = np.array([0.0, 1.0] if axis.step[0] else [1.0, 0.0])
     offsets: dict[Node, Vector] = {}
@@ -191,7 +191,7 @@ def _place_beside(axis: _Axis, line: _Line, gap: tuple[float, float]) -> dict[No
 
 
 def _bow(link: Link, axis: _Axis) -> float:
-    """Return the bow with which a link passes the NPUs between its ends."""
+    """Return the curvature with which a link passes the NPUs between its ends."""
     if isinstance(link.source, str) or isinstance(link.target, str):
         return 0.0
     steps = abs(link.source - link.target) // axis.stride + axis.blocks
@@ -199,5 +199,5 @@ def _bow(link: Link, axis: _Axis) -> float:
 
 
 def _evenly(nodes: Sequence[object]) -> list[float]:
-    """Return evenly spaced places of nodes between 0 and 1, none at an end."""
+    """Return a position between 0 and 1 for each node, evenly spaced, none at an end."""
     return [(i + 0.5) / len(nodes) for i in range(len(nodes))]

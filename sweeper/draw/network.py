@@ -1,4 +1,4 @@
-"""The picture of a network in use: every link, coloured by how much of what it could it carried."""
+"""The picture of a network in use: every link, coloured by its utilisation."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _ALIKE = 0.995  # of the busiest link's utilisation
 
 
 def draw_network(result: Result, title: str, kind: str = "png") -> bytes:
-    """Return a picture (``png``, ``svg`` or ``pdf``) of the links of a run by messages.
+    """Return a picture (``png``, ``svg`` or ``pdf``) of the links in a run that simulated messages.
 
     Raises :class:`DimsweepError` for a run without links.
     """
@@ -71,7 +71,7 @@ def _finding(links: Sequence[LinkAccount]) -> str:
 
 @dataclass(frozen=True)
 class _Sketch:
-    """A layout on paper: ``height`` (inches), ``points`` per unit, ``radius`` of a disc (units)."""
+    """A layout scaled for a page: ``height`` (inches), ``points`` per unit, node ``radius``."""
 
     layout: Layout
     height: float
@@ -91,7 +91,7 @@ class _Sketch:
 
 
 def _spacing(places: Points) -> float:
-    """Return the distance of near nodes, without a few that would make all of them tiny."""
+    """Return the distance between neighbouring nodes, as a 5th percentile, in layout units."""
     from scipy.spatial import KDTree
 
     distances, _ = KDTree(places).query(places, k=2)
@@ -129,7 +129,7 @@ def _draw_links(ax: "Axes", sketch: _Sketch, links: Sequence[LinkAccount]) -> An
 
 
 def _curves(sketch: _Sketch, links: Sequence[LinkAccount]) -> tuple[Points, Points]:
-    """(L, 3, 2) start, control and end of each link's curve, and the corners of its arrow head."""
+    """Return start, control and end point of each link's curve (L, 3, 2), and its arrow head."""
     places, radius = sketch.layout.places, sketch.radius
     ends = [(places[account.link.source], places[account.link.target]) for account in links]
     start, end = np.array(ends).transpose(1, 0, 2)
@@ -174,7 +174,7 @@ def _draw_nodes(ax: "Axes", sketch: _Sketch) -> None:
 
 
 def _name_switches(ax: "Axes", sketch: _Sketch, switches: Mapping[str, Any]) -> None:
-    """Write names above the switches where there is room for all of them."""
+    """Write the names of switches above them, if all of them fit."""
     names = {node: node.replace(" ", "\n", 1) for node in switches}
     longest = max((len(line) for name in names.values() for line in name.split("\n")), default=0)
     apart = _spacing(np.array(list(switches.values()))) if len(switches) > 1 else np.inf

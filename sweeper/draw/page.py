@@ -35,7 +35,7 @@ def write_report(report: Report, folder: Place) -> Place:
 
 
 def render(report: Report) -> str:
-    """Return the page, with charts, data, styles and scripts inside it."""
+    """Return the HTML page, with charts, data, styles and scripts inside it."""
     import yaml
 
     several = len(report.summaries) > 1
@@ -65,7 +65,7 @@ def render(report: Report) -> str:
 
 
 def _foot(report: Report) -> list[str]:
-    """Return the provenance of the numbers: each distinct writer of rows."""
+    """Return the software versions that simulated the rows, without repetitions."""
     study, found = report.study, []
     for each in study.provenance:
         commit = f"commit {each.git[:12]}{'+' * each.git.endswith('+')}" if each.git else ""
@@ -84,7 +84,7 @@ def render_charts(report: Report, names: Sequence[str] = ()) -> str:
 
 
 def _charts(report: Report, names: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the values that the template of the charts needs."""
+    """Return the values for the template of the named charts."""
     from bokeh.document import Document
     from bokeh.embed import components
     from bokeh.resources import Resources
@@ -123,7 +123,7 @@ def _charts(report: Report, names: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def _breakable(text: str) -> Any:
-    """Let the long names of a text break where their parts end: a shape between dimensions."""
+    """Return a text with break points inside long names, such as between a shape's dimensions."""
     from markupsafe import Markup, escape
 
     return Markup(str(escape(text)).replace("_", "_<wbr>"))

@@ -1,4 +1,4 @@
-"""The report in the terminal: the answer on one screen, and all sections."""
+"""Print a report in the terminal: the answer on one screen, or all sections."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ def print_screen(report: Report, folder: Place, console: Console, *, reserved: i
 
 
 def fit(entries: Sequence[Entry], limit: int, width: int) -> list[Entry]:
-    """Return the entries in at most ``limit`` lines: the least important parts are left out."""
+    """Return the entries in at most ``limit`` lines; the least important texts are left out."""
     found = list(entries)
 
     def excess() -> int:
@@ -60,7 +60,7 @@ def fit(entries: Sequence[Entry], limit: int, width: int) -> list[Entry]:
 
 
 def wrap_entry(entry: Entry, width: int) -> list[str]:
-    """Return the lines of an entry; they are broken between words only."""
+    """Return the lines of an entry, broken between words only."""
     indent = _LABEL if entry.label else 0
     lines = [line for text in entry.texts for line in _wrap(text, max(width - indent, 1))]
     heads = [entry.label, *[""] * (len(lines) - 1)]
@@ -68,7 +68,7 @@ def wrap_entry(entry: Entry, width: int) -> list[str]:
 
 
 def _wrap(text: str, width: int) -> Iterator[str]:
-    """Yield lines that end at spaces; only a word that is wider than a line is broken."""
+    """Yield lines of up to ``width`` letters that end at spaces; only longer words are broken."""
     line = ""
     for word in _SPACE.split(text):
         if line and cell_len(f"{line} {word}") > width:
@@ -108,7 +108,7 @@ def _print_tables(tables: Sequence[Table], console: Console) -> None:
 
 
 def print_report(report: Report, console: Console) -> None:
-    """Print the finding, all sections and the failures; readable in 80 columns and in a pipe."""
+    """Print the finding, all sections and the failures, for 80 columns or a pipe."""
     study = report.study
     console.print(Text(report.headline, style="bold"))
     if report.proof:

@@ -1,6 +1,6 @@
-"""The picture of a trace: nodes from left to right, each after all that it waits for.
+"""The picture of a trace: nodes from left to right, each to the right of its dependencies.
 
-Lines are dependencies, dotted ones for control only.  Long chains go on in the row below.
+Lines are dependencies, dotted ones for control only.  Long chains continue in the row below.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ _COLOURS = {
 
 
 def draw_trace(trace: Trace, title: str, kind: str = "png") -> bytes:
-    """Return a picture (``png``, ``svg`` or ``pdf``) of the graph, or of its first nodes."""
+    """Return a picture (``png``, ``svg`` or ``pdf``) of the trace's graph or its first nodes."""
     levels = chakra_levels(trace.nodes)
     order = sorted(range(len(levels)), key=lambda i: (levels[i], trace.nodes[i].id))
     shown = order[:_SHOWN]
@@ -61,7 +61,7 @@ def draw_trace(trace: Trace, title: str, kind: str = "png") -> bytes:
 
 
 def _places(nodes: Sequence[TraceNode], levels: Sequence[int]) -> tuple[dict[int, Any], float]:
-    """Return the place of each id, x by level and y near its dependencies, and the height."""
+    """Return each node's position by id (x by level, y near its dependencies), and the height."""
     by_level: dict[int, list[TraceNode]] = {}
     for node, level in zip(nodes, levels, strict=True):
         by_level.setdefault(level, []).append(node)
@@ -97,7 +97,7 @@ def _draw_dependencies(ax: "Axes", nodes: Sequence[TraceNode], places: dict[int,
 
 
 def _line(start: Any, end: Any) -> Any:
-    """Points of a line, shape (n, 2), that bows if it would run through the nodes between."""
+    """Return the points of a line, shape (n, 2), which is curved if nodes are in the way."""
     points = start + np.outer(_ALONG, end - start)
     skipped = abs(end[0] - start[0]) - 1 if start[1] == end[1] else 0
     points[:, 1] += _BOW * (1 - 1 / (1 + max(skipped, 0))) * 4 * _ALONG * (1 - _ALONG)

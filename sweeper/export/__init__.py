@@ -1,1 +1,1 @@
-"""A study's rows in the formats of other tools, one file for each format."""
+"""Export a study's rows to the formats of other tools, one module for each format."""

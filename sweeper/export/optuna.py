@@ -1,4 +1,4 @@
-"""A study as Optuna keeps its own, for optuna-dashboard and for Optuna's own analysis."""
+"""Export a study to Optuna's storage, for optuna-dashboard and for Optuna's own analysis."""
 
 import math
 import warnings
@@ -23,11 +23,11 @@ _ATTRIBUTES = ("origin", "compute_s", "exposed_s", "waiting_s", "cost_usd", "err
 
 
 def write_optuna(report: Report, storage: str) -> list[str]:
-    """Write every cell as a study of Optuna's into ``storage``; the names of the studies.
+    """Write every cell as an Optuna study into ``storage``; return the names of the studies.
 
     ``storage`` is the name of a journal file, or a URL such as ``sqlite:///study.db``, into which
-    each trial is a transaction of some 10 ms.  Raises :class:`DimsweepError` if a study of the
-    same name is there.
+    each trial is a transaction of some 10 ms.  Raises :class:`DimsweepError` if the storage has a
+    study of the same name.
     """
     import optuna
     from optuna.storages import JournalStorage, RDBStorage
@@ -63,7 +63,7 @@ def write_optuna(report: Report, storage: str) -> list[str]:
 
 @contextmanager
 def _reading(storage: str) -> Iterator[None]:
-    """Turn errors of Optuna and SQLAlchemy into a :class:`DimsweepError`."""
+    """Return a context that turns errors of Optuna and SQLAlchemy into :class:`DimsweepError`."""
     import optuna
 
     try:

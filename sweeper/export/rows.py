@@ -1,4 +1,4 @@
-"""A study's rows in one file: as comma-separated values, or as Parquet."""
+"""Export a study's rows to one file, as comma-separated values or as Parquet."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ _AT_ONCE = 50_000  # rows
 
 
 def write_csv(stored: Stored, file: str | Path) -> None:
-    """Write all rows by cell and trial as CSV; maps are JSON.
+    """Write all rows as CSV, sorted by cell and trial; maps are written as JSON.
 
     Raises :class:`DimsweepError` if the file cannot be written.
     """
@@ -35,7 +35,10 @@ def write_csv(stored: Stored, file: str | Path) -> None:
 
 
 def write_parquet(stored: Stored, file: str | Path) -> None:
-    """Write all rows by cell and trial; raises likewise."""
+    """Write all rows as Parquet, sorted by cell and trial.
+
+    Raises :class:`DimsweepError` if the file cannot be written.
+    """
     with writing_file(file, _ROWS) as out, pq.ParquetWriter(out, stored.schema) as writer:
         for rows in stored.in_order(_AT_ONCE):
             writer.write_table(rows)

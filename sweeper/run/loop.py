@@ -295,7 +295,7 @@ class SweepDriver:
             self.count(results.work.cell, results.values, is_own=results.work.is_own)
 
     def count(self, cell: CellPlan, values: Floats, *, is_own: bool = True) -> None:
-        """Add the values of trials to the progress, and to the cell's best value if ``is_own``."""
+        """Add trials' ``values`` to the progress, and if ``is_own``, to the cell's best value."""
         complete = values[~np.isnan(values).any(axis=1)]
         self.progress.done += len(values)
         self.progress.failed += len(values) - len(complete)

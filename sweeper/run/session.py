@@ -48,7 +48,7 @@ def open_executor(
 
 
 class _Heart:
-    """A watcher that passes the progress on and periodically writes the sweep's pulse."""
+    """A watcher that passes the progress on, and periodically writes it to the pulse file."""
 
     def __init__(self, ledger: Ledger, watch: Callable[[Progress], None]) -> None:
         self._folder, self._watch, self._progress = ledger.folder, watch, Progress()

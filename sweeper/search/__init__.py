@@ -1,4 +1,4 @@
-"""Samplers, which propose the trials of a study."""
+"""Samplers: algorithms that propose the trials of a study."""
 
 from dimsweep.sweeper.search.choose import (
     SAMPLERS,

@@ -1,4 +1,4 @@
-"""Samplers that do not learn: random and quasi-random trials, drawn in blocks, and grids.
+"""Samplers that do not learn from results: random, quasi-random and grid.
 
 They avoid Optuna's bookkeeping, which takes longer for a trial than its simulation.  Their
 distributions are Optuna's: uniform, and scrambled Sobol.  The grid proposes every point of a space.
@@ -18,7 +18,7 @@ from dimsweep.sweeper.space.trials import Floats, Setting, Trials
 
 
 class BlindSampler:
-    """A sampler whose proposals do not depend on results."""
+    """Base class of samplers whose proposals do not depend on results."""
 
     learns_from_slopes = False
     prefetch = None
@@ -32,11 +32,11 @@ class BlindSampler:
         )
 
     def state(self, n_known: int) -> State:
-        """Return the number of trials with results, which is the whole state."""
+        """Return the sampler's state, which is just the number of trials with results."""
         return {"asked": n_known}
 
     def restore(self, state: State) -> None:
-        """Bring a new sampler to a state."""
+        """Restore the state of a new sampler."""
         drawn = state["asked"] - self._start - len(self._waiting)
         self._waiting = self._waiting[state["asked"] - self._start :]
         self._asked = state["asked"]
@@ -44,7 +44,7 @@ class BlindSampler:
             self._skip(drawn)
 
     def ask(self, n: int) -> Trials:
-        """Return the next ``n`` trials, or all that are left."""
+        """Return the next ``n`` trials, or all remaining ones."""
         known, self._waiting = self._waiting[:n], self._waiting[n:]
         trials = known
         if n > len(known):
@@ -61,15 +61,15 @@ class BlindSampler:
 
     @abstractmethod
     def _draw_trials(self, n: int, first: int) -> Trials:
-        """Return the next ``n`` trials, numbered from ``first``, or all that are left."""
+        """Return the next ``n`` trials, numbered from ``first``, or all remaining ones."""
 
     @abstractmethod
     def _skip(self, n: int) -> None:
-        """Skip ``n`` trials that an earlier run asked for."""
+        """Skip ``n`` trials that an earlier run has taken."""
 
 
 class BlockSampler(BlindSampler):
-    """A sampler that draws coordinates of the unit cube."""
+    """Base class of samplers that draw the coordinates of many trials at once."""
 
     def __init__(self, task: Task) -> None:
         refuse_options(task)
@@ -84,11 +84,11 @@ class BlockSampler(BlindSampler):
 
     @abstractmethod
     def _draw(self, n: int) -> Floats:
-        """Return coordinates in [0, 1] (n, space.n_unit)."""
+        """Return the coordinates of ``n`` trials (n, space.n_unit), each in [0, 1]."""
 
 
 class RandomSampler(BlockSampler):
-    """Uniformly random trials."""
+    """A sampler of uniformly random trials."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
@@ -99,7 +99,7 @@ class RandomSampler(BlockSampler):
 
 
 class QmcSampler(BlockSampler):
-    """Trials of a scrambled Sobol sequence."""
+    """A sampler of trials of a scrambled Sobol sequence."""
 
     def __init__(self, task: Task) -> None:
         from scipy.stats import qmc  # takes a second to import
@@ -119,7 +119,7 @@ _Point = tuple[Setting, Floats]  # values of keys, and splits (P, D) for them
 
 
 class GridSampler(BlindSampler):
-    """Every combination of the values of the searched keys, and for each every split.
+    """A sampler that proposes all combinations of the searched keys' values, each with every split.
 
     The last key's values vary fastest; splits are on the grid of their step, in ascending order of
     the bandwidths. Points are computed on demand, so a grid of any size starts at once. If nothing
@@ -143,7 +143,7 @@ class GridSampler(BlindSampler):
         return Trials.build(numbers, "grid", bandwidth, settings if any(settings) else ())
 
     def _take_points(self, n: int) -> Iterator[_Point]:
-        """Yield the next ``n`` points, or all that are left."""
+        """Yield the next ``n`` points of the grid, or all remaining ones."""
         while n and (point := next(self._points, None)) is not None:
             setting, split = point
             now, later = split[:n], split[n:]
@@ -167,7 +167,10 @@ def grid_size(task: Task, limit: int) -> int:
 
 
 def _walk_points(task: Task) -> Iterator[_Point]:
-    """Yield values of keys with their splits (P, D); D is 0 if splits are not searched."""
+    """Yield each combination of keys' values with splits (P, D).
+
+    D is 0 if splits are not searched.
+    """
     keys = task.space.parameters
     values = []
     for name, parameter in keys.items():

@@ -1,4 +1,4 @@
-"""The samplers by name, and the choice of a study's sampler."""
+"""The samplers by name, and the choice of a sampler for a study."""
 
 from dimsweep.engine import DimsweepError, Prices, suggest_names
 from dimsweep.engine.registry import Registry
@@ -42,7 +42,7 @@ SAMPLERS: Registry[type[Sampler]] = Registry(
 
 
 def sampler_name(config: Config, space: Space) -> str:
-    """Return the sampler of a configuration, "grid" if nothing is searched.
+    """Return the name of the sampler that a configuration uses; "grid" if nothing is searched.
 
     ``auto`` is the grid if the study searches only splits of parts for sale, and the budget covers
     them all. Otherwise it is the descent with TPE if the objective has slopes in the splits, else
@@ -79,7 +79,7 @@ def n_trials(config: Config, space: Space, first: list[Trial], prices: Prices | 
 
 
 def is_exhaustive(config: Config, space: Space, first: list[Trial], prices: Prices | None) -> bool:
-    """Return whether a search tries every design of its space."""
+    """Return whether a search tries all designs of its space."""
     limit = config.budget.trials
     if not space.n_unit or sampler_name(config, space) != GRID:
         return False
@@ -103,7 +103,7 @@ def explain_choice(config: Config, name: str, trials: int) -> str | None:
 
 
 def learns_from_slopes(name: str) -> bool:
-    """Return whether the named sampler learns from slopes."""
+    """Return whether the named sampler learns from slopes, the time's derivatives by bandwidth."""
     return SAMPLERS[name].learns_from_slopes
 
 

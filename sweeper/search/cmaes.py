@@ -27,7 +27,7 @@ _MIN_STEP = 1e-9  # step, of the unit cube
 
 
 class Evolution:
-    """The distribution of a search, around ``centre`` (F,) with deviation ``sigma``.
+    """The normal distribution of a CMA-ES search: ``centre`` (F,) and step size ``sigma``.
 
     ``population`` defaults to Hansen's for F coordinates, and is at least ``least``.
     """
@@ -45,7 +45,7 @@ class Evolution:
         self._rates = _Rates(n, self.population)
 
     def ask(self) -> Floats:
-        """Return a generation (P, F); its losses are needed (:meth:`tell`) before the next one."""
+        """Return a generation of points (P, F); :meth:`tell` must follow before the next one."""
         self._before = self._random.bit_generator.state
         units = self._drawn(self.population)
         for _ in range(_TRIES):
@@ -60,9 +60,9 @@ class Evolution:
         return np.asarray(self._mean + self._sigma * (steps @ self._axes.T))
 
     def tell(self, units: Floats, losses: Floats) -> bool:
-        """Learn from a generation and its losses (P,); return whether the search has converged.
+        """Learn from a generation of points and their losses (P,).
 
-        The loss of a failed trial is infinite.
+        Return whether the search has converged. The loss of a failed trial is infinite.
         """
         rates, n = self._rates, len(self._mean)
         order = np.argsort(losses, kind="stable")
@@ -106,7 +106,10 @@ class Evolution:
         return bool(same or narrow or condition > _WORST_CONDITION)
 
     def state(self) -> dict[str, Any]:
-        """Return plain data for :meth:`from_state`, from before a generation without results."""
+        """Return plain data for :meth:`from_state`.
+
+        A generation without results is not included.
+        """
         return {
             "population": self.population,
             "generation": self.generation,
@@ -117,7 +120,7 @@ class Evolution:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Return the search with this state."""
+        """Return the search restored from the data of :meth:`state`."""
         found = cls(np.array(state["mean"]), state["sigma"], state["population"], 0)
         for name in _ARRAYS:
             setattr(found, f"_{name}", np.array(state[name]))
@@ -164,7 +167,7 @@ _CONCURRENT = 8  # approximate number of searches; larger studies have larger po
 
 
 class CmaEsSampler:
-    """CMA-ES in the unit cube of the space, from the best of the first trials.
+    """A sampler that runs CMA-ES in the unit cube of the space, from the best of the first trials.
 
     A batch has generations of several searches. While it is simulated, generations of other
     searches are drawn, up to a small share of the trials so far, so that a short study has one
@@ -186,7 +189,7 @@ class CmaEsSampler:
 
     @property
     def prefetch(self) -> int:
-        """Number of batches in flight: 2 if there is room for two generations, else 1."""
+        """Number of batches in flight: 2 if trials of two generations may be in flight, else 1."""
         smallest = min((each.evolution.population for each in self._searches), default=np.inf)
         return 2 if self._room >= 2 * smallest else 1
 
@@ -223,7 +226,7 @@ class CmaEsSampler:
     def tell(
         self, trials: Sequence[Trial], values: Sequence[Values], slopes: Sequence[object]
     ) -> None:
-        """Learn from trials of this search, or of an earlier one."""
+        """Learn from trials, which this search or an earlier one proposed."""
         sign = self._task.objective[0].sign
         losses = np.array([np.inf if value is None else sign * value[0] for value in values])
         least = int(np.argmin(losses))
@@ -236,7 +239,7 @@ class CmaEsSampler:
                 self._begin(search, larger * search.evolution.population)
 
     def _turn(self) -> "list[_Search]":
-        """Return the next searches, enough to fill half of the room, at least one."""
+        """Return the next searches to ask, at least one, enough for half of :attr:`_room`."""
         idle = (search for search in list(self._searches) if search.first < 0)
         turn, size = list[_Search](), 0
         while not turn or size < self._room / 2:
@@ -251,7 +254,10 @@ class CmaEsSampler:
         return search
 
     def _begin(self, search: "_Search", population: int | None) -> None:
-        """Start a search, the first one at the best trial, if there is one."""
+        """Start a search with a population.
+
+        The first one starts at the best trial, if there is one.
+        """
         space, options, seed = self._task.space, self._task.search.options, self._task.search.seed
         centre = np.random.default_rng([seed, self._n_searches]).random(space.n_unit)
         if not self._n_searches and self._best is not None:
@@ -273,7 +279,7 @@ class CmaEsSampler:
         }
 
     def restore(self, state: State) -> None:
-        """Bring a new sampler to a state."""
+        """Restore the state of a new sampler."""
         self._asked = state["asked"]
         self._waiting = self._waiting[self._asked - self._task.start :]
         self._best = state["best"] and (state["best"][0], trial_from_plain(state["best"][1]))
@@ -282,7 +288,7 @@ class CmaEsSampler:
 
 
 class _Search:
-    """A run of CMA-ES, and its generation in flight."""
+    """A run of CMA-ES, with its generation in flight."""
 
     evolution: Evolution
 

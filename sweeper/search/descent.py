@@ -25,7 +25,10 @@ _MIN_SHARE = 1e-3  # of the centre's bandwidth, to keep away from zero
 
 
 class CutModel:
-    """A model of time; with ``prices``, of time times cost.  Bandwidths are bytes/s, times s."""
+    """A model of the time, or with ``prices``, of time times cost, built from earlier runs.
+
+    Bandwidths are in bytes/s, times in s.
+    """
 
     def __init__(self, space: LinearSpace, prices: Prices | None) -> None:
         self.n_dims = space.n_dims
@@ -47,7 +50,7 @@ class CutModel:
         self._work = np.vstack([self._work, -slopes * bandwidth**2])[best]
 
     def state(self) -> dict[str, Any]:
-        """Return plain data for :meth:`restore`."""
+        """Return plain data for :meth:`restore`: the runs added so far."""
         return {
             "points": self._points.tolist(),
             "times": self._times.tolist(),
@@ -55,7 +58,10 @@ class CutModel:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take the runs of another model; raises :class:`DimsweepError` for other dimensions."""
+        """Add the runs in the data of :meth:`state`.
+
+        Raises :class:`DimsweepError` for other dimensions.
+        """
         if any(len(each) != self.n_dims for name in ("points", "work") for each in state[name]):
             problem = f"the stored search does not have the {self.n_dims} dimensions of the network"
             raise DimsweepError(problem, hint="sweep with another name=", code="mismatch")
@@ -66,11 +72,11 @@ class CutModel:
         self._times = np.array(state["times"], dtype=float)
 
     def value(self, bandwidth: Floats, time: float) -> float:
-        """Return the minimised figure of a run: its time, or time times cost."""
+        """Return the figure that a run is judged by: its time, or time times cost."""
         return time * float(self._prices.cost(bandwidth))
 
     def promise(self, bandwidth: Floats) -> float:
-        """Return the minimised figure according to the model."""
+        """Return the time, or time times cost, that the model predicts for a split."""
         return self.value(bandwidth, float((self._fixed() + self._work @ (1 / bandwidth)).max()))
 
     def minimum(self, centre: Floats, radius: float) -> Floats:
@@ -117,7 +123,7 @@ class CutModel:
         return least if np.isfinite(least).all() else centre
 
     def _fixed(self) -> Floats:
-        """Return the constant part (C,) of each cut, lowered onto faster runs."""
+        """Return the constant part (C,) of each cut, lowered where a run was faster."""
         transfers = self._work @ (1 / self._points).T  # of each cut at each point
         return np.asarray(np.maximum((self._times - transfers).min(axis=1), 0.0))
 
@@ -144,7 +150,7 @@ def _scale_rows(coefficients: Floats, limits: Floats) -> Floats:
 
 
 def _pad(rows: Floats) -> Floats:
-    """Return rows on (x, s) as rows on (x, s, bound)."""
+    """Return rows on (x, s) as rows on (x, s, bound), with a coefficient of 0 for the bound."""
     return np.column_stack([rows, np.zeros(len(rows))])
 
 
@@ -153,7 +159,7 @@ _NARROWEST = 0.02
 
 
 class DescentSampler:
-    """A search that minimises the model in a trust region around the best split so far.
+    """A sampler that minimises the model in a trust region around the best split so far.
 
     The region grows after a step that gains more than half of the predicted gain, and shrinks after
     one that gains nothing. If the model predicts no gain (the search has converged, or is stuck at
@@ -212,7 +218,7 @@ class DescentSampler:
     def tell(
         self, trials: Sequence[Trial], values: Sequence[Values], slopes: Sequence[Slopes]
     ) -> None:
-        """Learn from trials of this search, or of any other."""
+        """Learn from trials, which this search or any other proposed."""
         for trial, value, slope in zip(trials, values, slopes, strict=True):
             promised = self._promised.pop(trial.number, None)
             if value is None or slope is None or trial.bandwidth is None:
@@ -225,7 +231,7 @@ class DescentSampler:
             self._learn(bandwidth, self._model.value(bandwidth, time), promised)
 
     def _check_dimensions(self, bandwidth: Sequence[float], slope: Sequence[float]) -> None:
-        """Raise :class:`DimsweepError` for a row of a network with other dimensions."""
+        """Raise :class:`DimsweepError` for a result with another number of dimensions."""
         n = self._model.n_dims
         if len(bandwidth) != n or len(slope) != n:
             raise DimsweepError(
@@ -287,7 +293,7 @@ class DescentSampler:
         }
 
     def restore(self, state: State) -> None:
-        """Bring a new sampler to a state."""
+        """Restore the state of a new sampler."""
         self._asked, self._waiting = state["asked"], self._waiting[state["asked"] :]
         self._model.restore(state["model"])
         self._random.bit_generator.state = state["random"]

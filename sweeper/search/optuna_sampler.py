@@ -1,4 +1,4 @@
-"""Searches by Optuna's samplers, on an in-memory study of the driver."""
+"""Samplers that wrap Optuna's, with an in-memory Optuna study."""
 
 import inspect
 import json
@@ -17,7 +17,7 @@ from dimsweep.sweeper.space.trials import Setting, Trial
 
 
 class OptunaSampler:
-    """A sampler of Optuna, of the class ``kind``."""
+    """A sampler that wraps Optuna's sampler class ``kind``."""
 
     learns_from_slopes = False
     prefetch = 2
@@ -52,7 +52,7 @@ class OptunaSampler:
     def tell(
         self, trials: Sequence[Trial], values: Sequence[Values], slopes: Sequence[object]
     ) -> None:
-        """Learn from trials of this search, or of any other."""
+        """Learn from trials, which this search or any other proposed."""
         from optuna.trial import TrialState
 
         for trial, value in zip(trials, values, strict=True):
@@ -112,7 +112,7 @@ class OptunaSampler:
 
 
 def unit_distribution() -> Any:
-    """Return Optuna's distribution of a split's coordinate."""
+    """Return Optuna's distribution of a coordinate of the split: uniform in [0, 1]."""
     from optuna.distributions import FloatDistribution
 
     return FloatDistribution(0.0, 1.0)
@@ -175,13 +175,13 @@ _KINDS: dict[str, tuple[Any, str, str]] = {
 
 
 class ResumableOptunaSampler(OptunaSampler):
-    """A sampler of Optuna whose state can be stored: trials, and the state of random numbers.
+    """A wrapped sampler whose state (its trials and random generators) can be stored.
 
     Trials in flight are part of the state: a resumed search proposes them first.
     """
 
     def ask(self, n: int) -> list[Trial]:
-        """Return the next ``n`` trials; trials in flight of a resumed search come first."""
+        """Return the next ``n`` trials; a resumed search begins with trials that were in flight."""
         self._asked += n
         return [
             self._repeat(number) if number in self._numbers else self.propose(number)
@@ -211,7 +211,7 @@ class ResumableOptunaSampler(OptunaSampler):
         }
 
     def restore(self, state: State) -> None:
-        """Bring a new sampler to a state."""
+        """Restore the state of a new sampler."""
         from optuna.trial import TrialState, create_trial
 
         self._asked, self._numbers = state["asked"], dict(state["numbers"])
@@ -237,19 +237,19 @@ def _random_state(random: np.random.RandomState) -> list[Any]:
 
 
 class TpeSampler(ResumableOptunaSampler):
-    """The tree-structured Parzen estimator (Bergstra et al., NeurIPS 2011)."""
+    """Optuna's tree-structured Parzen estimator (Bergstra et al., NeurIPS 2011)."""
 
     kind = "TPESampler"
 
 
 class Nsga2Sampler(ResumableOptunaSampler):
-    """NSGA-II (Deb et al., IEEE TEVC 2002)."""
+    """Optuna's NSGA-II (Deb et al., IEEE TEVC 2002)."""
 
     kind = "NSGAIISampler"
 
 
 class GpSampler(OptunaSampler):
-    """Bayesian optimisation with a Gaussian process."""
+    """Optuna's Bayesian optimisation with a Gaussian process."""
 
     kind = "GPSampler"
 
@@ -266,9 +266,9 @@ class GpSampler(OptunaSampler):
 
 
 def random_states(sampler: object) -> Iterator[np.random.RandomState]:
-    """Yield the random generators of Optuna's sampler and of its parts, in a fixed order.
+    """Yield all random generators inside Optuna's sampler, in a fixed order.
 
-    Optuna offers no access to them, so each part is inspected.
+    Optuna offers no access to them, so its attributes are inspected.
     """
     for part in vars(sampler).values():
         state = getattr(part, "rng", None)

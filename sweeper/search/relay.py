@@ -1,4 +1,4 @@
-"""Combinations of samplers: the descent and TPE in turns, and one sampler after another."""
+"""Combined samplers: the descent and TPE in turns, and one sampler followed by another."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,12 +17,13 @@ _TRIES = 10  # attempts to propose a new design
 
 
 class CombinedSampler:
-    """A descent in the splits and TPE in all keys; each learns from all results.
+    """A sampler that combines the descent in the splits with TPE in all keys.
 
-    After a new best trial only the descent continues from there, since slopes show the direction.
-    When it gains nothing, the two take turns. If the time is smooth, the descent has converged by
-    then, and TPE explores other regions; if the order of events changes with each split, TPE learns
-    from times alone. The descent keeps the other keys of the best trial.
+    Each learns from all results. After a new best trial only the descent continues from there,
+    since slopes show the direction. When it gains nothing, the two take turns. If the time is
+    smooth, the descent has converged by then, and TPE explores other regions. If the order of
+    events changes with each split, TPE learns from times alone. The descent keeps the other keys of
+    the best trial.
     """
 
     learns_from_slopes = True
@@ -45,7 +46,7 @@ class CombinedSampler:
         self._gains = self._descends = True
 
     def ask(self, n: int) -> list[Trial]:
-        """Return up to ``n`` trials, or one while the descent gains."""
+        """Return up to ``n`` trials, or a single one while the descent gains."""
         trials, self._waiting = self._waiting[:n], self._waiting[n:]
         if not trials:
             trials = [self._propose(self._asked + i) for i in range(1 if self._gains else n)]
@@ -56,7 +57,7 @@ class CombinedSampler:
     def tell(
         self, trials: Sequence[Trial], values: Sequence[Values], slopes: Sequence[Slopes]
     ) -> None:
-        """Learn from trials of this search, or of any other."""
+        """Learn from trials, which this search or any other proposed."""
         results = list(zip(trials, values, slopes, strict=True))
         before = self._best
         for trial, value, _ in results:
@@ -88,7 +89,7 @@ class CombinedSampler:
         }
 
     def restore(self, state: State) -> None:
-        """Bring a new sampler to a state."""
+        """Restore the state of a new sampler."""
         self._asked, self._waiting = state["asked"], self._waiting[state["asked"] :]
         self._sampler.restore(state["sampler"])
         self._descent.restore(state["descent"])
@@ -124,11 +125,11 @@ HANDOVER = 1000
 
 
 class _Part(Sampler, Resumable, Protocol):
-    """A sampler that can be part of a relay."""
+    """The interface of samplers that a :class:`RelaySampler` can use."""
 
 
 class RelaySampler:
-    """A sampler for the first :data:`HANDOVER` trials, then another that knows their results."""
+    """A sampler for the first :data:`HANDOVER` trials, followed by another with their results."""
 
     learns_from_slopes = False
     first: ClassVar[type[_Part]]
@@ -146,16 +147,16 @@ class RelaySampler:
 
     @property
     def prefetch(self) -> int | None:
-        """Number of batches in flight of the current sampler."""
+        """Number of batches in flight that the current sampler allows."""
         return self._turn.prefetch
 
     @property
     def batch(self) -> int | None:
-        """Number of trials to ask the current sampler for."""
+        """Number of trials to ask the current sampler for at once."""
         return self._turn.batch
 
     def ask(self, n: int) -> Sequence[Trial]:
-        """Return up to ``n`` trials of the current sampler."""
+        """Return up to ``n`` trials from the current sampler."""
         left = HANDOVER - self._asked
         trials = self._turn.ask(min(n, left) if left > 0 else n)
         self._asked += len(trials)
@@ -177,7 +178,7 @@ class RelaySampler:
         return now and {"asked": now["asked"], "first": first, "then": then}
 
     def restore(self, state: State) -> None:
-        """Bring a new sampler to a state."""
+        """Restore the state of a new sampler."""
         self._asked = state["asked"]
         if state["first"] is not None:
             self._first.restore(state["first"])
@@ -186,19 +187,19 @@ class RelaySampler:
 
 
 class DescentThenCmaEs(RelaySampler):
-    """The descent with TPE, and then CMA-ES."""
+    """The descent with TPE, followed by CMA-ES."""
 
     learns_from_slopes = True
     first, then = CombinedSampler, CmaEsSampler
 
 
 class TpeThenCmaEs(RelaySampler):
-    """TPE, and then CMA-ES."""
+    """TPE, followed by CMA-ES."""
 
     first, then = TpeSampler, CmaEsSampler
 
 
 class TpeThenQmc(RelaySampler):
-    """TPE, and then a Sobol sequence: for two objectives, which CMA-ES does not search."""
+    """TPE, followed by a Sobol sequence: for two objectives, which CMA-ES does not search."""
 
     first, then = TpeSampler, QmcSampler

@@ -1,4 +1,4 @@
-"""The protocol of samplers, and their input."""
+"""The interface of samplers, and their input."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ Slopes = Sequence[float] | None
 
 @dataclass(frozen=True)
 class Task:
-    """The input of a sampler."""
+    """The input of a sampler: the space to search, first trials, and settings."""
 
     name: str  #: name of the sampler
     search: Search  #: seed, and options of the sampler
@@ -35,7 +35,7 @@ class Task:
 
 
 def refuse_options(task: Task, known: Sequence[str] = ()) -> None:
-    """Raise :class:`DimsweepError` for an option that is not ``known``."""
+    """Raise :class:`DimsweepError` for an option of the search that is not among ``known``."""
     for name in task.search.options:
         if not known:
             problem, hint = f"{task.name} takes no options", "leave them out"
@@ -51,9 +51,9 @@ STATE_VERSION = 2
 
 
 class Sampler(Protocol):
-    """An ask-and-tell search, which proposes trials and may learn from their values.
+    """The interface of samplers, which propose trials (ask) and may learn from values (tell).
 
-    The driver asks for up to ``prefetch`` batches while earlier ones are simulated. It tells the
+    The driver asks for up to ``prefetch`` batches while earlier ones are simulated. It passes the
     results of each batch in the order of its trials, so that proposals depend on the seed only.
     """
 
@@ -79,12 +79,12 @@ class Sampler(Protocol):
     def tell(
         self, trials: Sequence[Trial], values: Sequence[Values], slopes: Sequence[Slopes]
     ) -> None:
-        """Learn the values of trials asked for earlier, and their slopes."""
+        """Learn the values and slopes of trials, which ``ask`` returned earlier."""
 
 
 @runtime_checkable
 class Resumable(Protocol):
-    """A sampler whose state can be stored and restored.
+    """The interface of samplers whose state can be stored and restored.
 
     When a study resumes, other samplers start again; the ledger has the results of their trials.
     """
@@ -96,4 +96,4 @@ class Resumable(Protocol):
         """
 
     def restore(self, state: State) -> None:
-        """Bring a new sampler to a state."""
+        """Restore the state of a new sampler."""

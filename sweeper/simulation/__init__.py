@@ -1,1 +1,1 @@
-"""One configuration as objects of the engine, and its simulation."""
+"""Build the engine's objects from a configuration, and simulate it."""

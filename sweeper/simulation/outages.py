@@ -1,4 +1,4 @@
-"""Simulations of a configuration with a part of its network down."""
+"""Simulate a configuration while a device or link of its network is down."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +21,11 @@ _NUMBER = re.compile(r"(?<!\w)\d+")  # in "switch d1 line 3" that of the line
 
 @dataclass(frozen=True)
 class _Down:
-    """Identical parts: name, count, down share of each, and changes without one of some."""
+    """A group of identical devices or links that may be down.
+
+    It has a name, a count, the share of time that each is down, and the network without one of
+    them.
+    """
 
     what: str
     count: int
@@ -31,10 +35,11 @@ class _Down:
 
 @dataclass(frozen=True)
 class Outages:
-    """The parts of a network that may be down while a configuration is simulated.
+    """The devices and links that may be down while a configuration is simulated.
 
-    Phases know no links. A network that is simulated by phases is also simulated by flows
-    (``by_flows``), whole and with a part down: flows give the slowdown, and phases the time.
+    The phase fidelity has no links. A network that is simulated by phases is also simulated by
+    flows (``by_flows``), whole and with a device down: flows give the slowdown, and phases the
+    time.
     """
 
     config: Config
@@ -45,8 +50,8 @@ class Outages:
     def from_config(cls, config: Config, program: Program) -> Self:
         """Return the outages of a configuration and its program.
 
-        Raises :class:`DimsweepError` naming the key for a part that the network lacks, except in a
-        space of networks: there :func:`outlasted` checks that one of them has it.
+        Raises :class:`DimsweepError` naming the key for a device that the network lacks, except in
+        a space of networks: there :func:`outlasted` checks that one of them has it.
         """
         if not config.reliability.outages:
             return cls(config)
@@ -62,11 +67,11 @@ class Outages:
     def simulated(
         self, picoseconds: int, bandwidth: np.ndarray | None = None
     ) -> tuple[Outage, ...]:
-        """Simulate an iteration without each part in turn, and return the outages.
+        """Simulate an iteration with each device or link down in turn, and return the slowdowns.
 
         The whole network's iteration takes ``picoseconds`` at this ``bandwidth`` (D,) in bytes/s
-        (None: the cluster's). Raises :class:`InfeasibleError` if training cannot continue without
-        a part.
+        (None: the cluster's). Raises :class:`InfeasibleError` if training cannot continue without a
+        device.
         """
         found = []
         if self.kinds and self.by_flows is not None:
@@ -80,7 +85,10 @@ class Outages:
         return tuple(found)
 
     def _without(self, change: Change, bandwidth: np.ndarray | None) -> int:
-        """Return the picoseconds of an iteration; its program, which is large, is not kept."""
+        """Return the picoseconds of an iteration after a ``change`` of the network.
+
+        The program, which is large, is not kept.
+        """
         cluster = build_cluster(self.config)
         network = cluster.network
         network = replace(network, degrade=(*network.degrade, change))
@@ -102,10 +110,10 @@ class Outages:
 
 
 def outlasted(config: Config, clusters: Iterable[Cluster]) -> list[bool]:
-    """Return for each of ``clusters`` whether training continues without any single part.
+    """Return, for each of ``clusters``, whether training continues while any single device is down.
 
-    A part that a network lacks is never down there.  Raises :class:`DimsweepError` naming the key
-    for a part that all of them lack.
+    A device that a network lacks is never down there.  Raises :class:`DimsweepError` naming the key
+    for a device that all of them lack.
     """
     found, lacked = list[bool](), list[dict[int, DimsweepError]]()
     for cluster in clusters:
@@ -130,9 +138,10 @@ def _is_joined(whole: Network, model: NetworkModel, change: Change) -> bool:
 def _kinds(
     config: Config, network: Network, lacked: dict[int, DimsweepError] | None
 ) -> list[_Down]:
-    """Return the parts of a network that may be down.
+    """Return the groups of devices and links of a network that may be down.
 
-    Errors of missing parts are added to ``lacked`` by number; they are raised if it is None.
+    If the network lacks a device, the error is added to ``lacked`` by number, or raised if that is
+    None.
     """
     kinds, before = list[_Down](), dict[str, int]()
     for i, outage in enumerate(config.reliability.outages):
@@ -153,9 +162,9 @@ def _kinds(
 
 
 class _Thing(NamedTuple):
-    """A device, or the links between two, with its number of ``parts`` and their down share.
+    """A device, or the links between two devices, with its number of ``parts``.
 
-    The share is None if unknown.
+    Its share of time down is None if unknown.
     """
 
     name: str
@@ -168,7 +177,7 @@ def _kind_of(outage: reliability.Outage) -> str:
 
 
 def _things(outage: reliability.Outage, network: Network) -> list[_Thing]:
-    """Return the parts of an outage; raises :class:`DimsweepError` if the network has none."""
+    """Return the devices or links of an outage; raises :class:`DimsweepError` if there are none."""
     of = _kind_of(outage)
     some: Selection = build_selection(of, getattr(outage, of))
     with naming_key(of):
@@ -179,9 +188,9 @@ def _things(outage: reliability.Outage, network: Network) -> list[_Thing]:
 
 
 def _down(outage: reliability.Outage, found: Sequence[_Thing]) -> Iterator[_Down]:
-    """Yield the parts of an outage by their names without numbers.
+    """Yield the devices and links ``found``, grouped by their names without numbers.
 
-    A part without a rate of failures never fails.
+    A device without a failure rate never fails.
     """
     alike: dict[str, list[_Thing]] = {}
     for thing in found:
@@ -212,7 +221,7 @@ def _devices(network: Network, some: Selection) -> list[_Thing]:
 
 
 def _links(network: Network, some: Selection) -> list[_Thing]:
-    """Return the links between pairs of devices, which are down both ways together."""
+    """Return the links between pairs of devices, both directions of which fail together."""
     lanes = {
         " <-> ".join(sorted(each.name.split(" -> "))): each.lanes for each in some.links(network)
     }
@@ -220,7 +229,7 @@ def _links(network: Network, some: Selection) -> list[_Thing]:
 
 
 def _without_one(of: str, thing: _Thing) -> Change:
-    """Return the change of the network with a part down, the others carrying on."""
+    """Return the change of the network in which a device or link is down and the others work."""
     link, switch = (Selection(thing.name) if of == kind else None for kind in ("link", "switch"))
     if thing.parts == 1:
         return Change(link=link, switch=switch, down=True)

@@ -1,4 +1,4 @@
-"""From the typed configuration to the engine's objects.
+"""Build the engine's program, cluster and workload from a configuration.
 
 Errors name the key (``topology.bandwidth[1]``); :meth:`Origin.add_source` adds the file.
 """
@@ -14,7 +14,7 @@ from dimsweep.sweeper.part import naming_key
 def build_program(config: Config, cluster: Cluster | None = None) -> Program:
     """Return the program of a configuration on ``cluster`` (None: the configured one).
 
-    It has each rank separately if every message is simulated.
+    If every message is simulated, the program has every rank separately.
     """
     cluster = build_cluster(config) if cluster is None else cluster
     return config.workload.program(

@@ -1,4 +1,4 @@
-"""The simulation of one configuration."""
+"""Simulate one configuration."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class JobTime(NamedTuple):
-    """The time of a job of ``ranks`` among the others, and in isolation, in seconds."""
+    """The time of a job of ``ranks``, next to the other jobs and in isolation, in seconds."""
 
     ranks: int
     time: float
@@ -25,16 +25,16 @@ class JobTime(NamedTuple):
 
     @property
     def slowdown(self) -> float:
-        """The time among others, as a multiple of the time in isolation."""
+        """Time next to the other jobs, divided by the time in isolation."""
         return self.time / self.alone if self.alone else 1.0
 
 
 def simulate(config: Config, program: Program | None = None, *, record: bool = False) -> Result:
-    """Simulate one iteration of a configuration in its fidelity, folded and watched as it says.
+    """Simulate one iteration of a configuration in its fidelity.
 
-    ``program``: the configuration's, if already built. ``record`` keeps the data of a timeline.
-    Raises :class:`DimsweepError` naming the key of a part that cannot be built, cannot finish, or
-    is watched in a fidelity that does not know it.
+    ``program``: the configuration's program, if already built. ``record`` keeps the data of a
+    timeline. Raises :class:`DimsweepError` naming the key of an object that cannot be built or
+    cannot finish, or that is to be watched in a fidelity without it.
     """
     if config.watch and config.fidelity is not Fidelity.PACKET:
         raise not_known("watch", config, "queues, marks and pauses of links", ["packet"])
@@ -55,7 +55,7 @@ def simulate(config: Config, program: Program | None = None, *, record: bool = F
 
 @dataclass(frozen=True)
 class AloneRunners:
-    """The runners of a workload's jobs in isolation, with their ranks, by name.
+    """The simulators of a workload's jobs in isolation, with their ranks, by the job's name.
 
     Empty for a single workload.
     """
@@ -65,7 +65,7 @@ class AloneRunners:
 
     @classmethod
     def from_config(cls, config: Config) -> Self:
-        """Return the runners of a configuration."""
+        """Return the simulators for the jobs of a configuration."""
         runners = {}
         if isinstance(config.workload, Jobs):
             from dimsweep.engine.kernels.network import MessageRunner  # which few need
@@ -75,7 +75,7 @@ class AloneRunners:
         return cls(runners, config.fold)
 
     def times(self, ends: np.ndarray, bandwidth: np.ndarray | None = None) -> dict[str, JobTime]:
-        """Return the time of each job among the others and in isolation.
+        """Return each job's time, next to the other jobs and in isolation, by name.
 
         Ranks end at ``ends`` (R,) in ps.  The jobs in isolation are simulated now, at this
         ``bandwidth`` (D,) in bytes/s (None: the cluster's).
@@ -89,7 +89,7 @@ class AloneRunners:
 
 
 def not_known(key: str, config: Config, shown: str, fidelities: list[str]) -> DimsweepError:
-    """Return the error for a ``key`` that shows something known only in other ``fidelities``."""
+    """Return the error for a ``key`` whose output exists only in other ``fidelities``."""
     return DimsweepError(
         f"it shows {shown}, which fidelity={config.fidelity} does not simulate",
         where=key,

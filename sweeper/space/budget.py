@@ -1,6 +1,6 @@
-"""Budgets that all splits of a study share: total bandwidth, cost, or bisection bandwidth.
+"""Build the space of bandwidth splits under a budget: total or bisection bandwidth, or cost.
 
-They make different networks comparable.
+Budgets make different networks comparable.
 """
 
 import math

@@ -30,7 +30,7 @@ def encode_split(space: Space, trial: Trial) -> dict[str, float]:
 
 
 def design_from_trial(trial: Trial) -> dict[str, Any]:
-    """Return the design of a trial: its ``bandwidth`` in bytes/s, and the searched keys."""
+    """Return a trial's design as plain data: ``bandwidth`` in bytes/s, and searched keys."""
     split = {} if trial.bandwidth is None else {SPLIT: list(trial.bandwidth)}
     return {**split, **trial.parameters}
 
@@ -125,7 +125,7 @@ def _read_choice(parameter: Choice, value: Any) -> Any:
 
 
 def _read_range(parameter: Range, value: Any) -> Any:
-    """Return the value of the range nearest to a number in its unit, or to a text with the unit."""
+    """Return the value of a range nearest to ``value``: a number in its unit, or a text."""
     low, high, unit = parameter.low, parameter.high, parameter.unit
     text, ends = format_yaml(value), f"from {low:g} to {high:g} {unit}".rstrip()
     number, own = number_and_unit(value)

@@ -45,7 +45,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Range:
-    """A number between ``low`` and ``high``, perhaps with a ``unit``, on a grid of ``step``."""
+    """A searched number from ``low`` to ``high``, optionally with a ``unit`` and a ``step``."""
 
     low: float
     high: float
@@ -170,9 +170,9 @@ def build_space(config: Config, program: Program) -> Space:
 
 
 def settings_to_try(config: Config) -> Iterator[Setting]:
-    """Yield values of the searched keys: nearest to the config's own, then all combinations.
+    """Yield values of the searched keys: those nearest to the configuration's, then others.
 
-    Of more than 128 combinations, 128 are drawn at random.
+    The others are all combinations; of more than 128, 128 are drawn at random.
     """
     axes = {name: build_parameter(spec) for name, spec in config.space.parameters.items()}
     if not axes:

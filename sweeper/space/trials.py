@@ -84,7 +84,7 @@ def trial_from_plain(node: Mapping[str, Any]) -> Trial:
 
 @dataclass(frozen=True, eq=False)
 class Trials(Sequence[Trial]):
-    """A table of N trials by column, so that a large search needs no object for each."""
+    """A table of N trials, stored by column; a large search needs no object for each trial."""
 
     number: Integers  #: (N,)
     origin: NDArray[np.object_]  #: (N,)

@@ -374,7 +374,7 @@ class FoldedLinks:
         self._each = network.npus / len(self._senders) / np.bincount(self._class_of_link)
 
     def seconds(self, targets: Longs) -> Floats:
-        """Return the busy seconds of classes of links if NPU i sends a byte to ``targets[i]``."""
+        """Return each class of links' busy seconds if NPU i sends a byte to ``targets[i]``."""
         busy = self._spread.seconds(self._senders, targets[self._senders])
         return np.asarray(np.bincount(self._class_of_link, weights=busy) * self._each)
 

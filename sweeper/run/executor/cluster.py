@@ -91,7 +91,7 @@ class Cluster:
 
     @contextmanager
     def translate_errors(self) -> Iterator[None]:
-        """Turn Ray's errors about its dead daemons into :class:`LostClusterError`."""
+        """Return a context that turns errors about dead daemons into :class:`LostClusterError`."""
         try:
             yield
         except (OSError, self.ray.exceptions.RaySystemError) as error:

@@ -46,7 +46,7 @@ class _Seat:
 
 @dataclass(frozen=True)
 class _Piece:
-    """Waiting trials, the faults over them so far, and the worker that must not try them again."""
+    """Trials waiting for a worker; ``avoid`` is a worker on which they failed before."""
 
     job: Job
     tries: int = 0

@@ -1,4 +1,4 @@
-"""The splits of an NPU's bandwidth over its network dimensions, as a unit cube to search."""
+"""Splits of an NPU's bandwidth over its network dimensions, encoded as points of a unit cube."""
 
 from dimsweep.sweeper.space.split.constraint import Spending
 from dimsweep.sweeper.space.split.parts import PartsSpace

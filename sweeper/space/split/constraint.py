@@ -1,4 +1,4 @@
-"""Constraints on a split as the user writes them, such as ``b2 + b3 == 200 GB/s``, and budgets."""
+"""Linear constraints on a bandwidth split, such as ``b2 + b3 == 200 GB/s``, and budgets."""
 
 import math
 import re
@@ -15,12 +15,12 @@ from dimsweep.sweeper.space.split.grid import Floats, Row
 
 
 def format_bandwidth(bandwidth: float) -> str:
-    """Format a bandwidth (bytes/s), also of NumPy's types."""
+    """Format a bandwidth (bytes/s), which may be a NumPy number."""
     return units.format_bandwidth(float(bandwidth))
 
 
 def format_difference(right: float, wrong: float) -> str:
-    """Format the ``right`` bandwidth with its distance from the ``wrong`` one."""
+    """Format the bandwidth ``right``, with its distance from the bandwidth ``wrong``."""
     return f"{format_bandwidth(right)} ({format_bandwidth(abs(right - wrong))} apart)"
 
 
@@ -38,7 +38,7 @@ class LinearExpression:
 
 @dataclass(frozen=True)
 class Constraint:
-    """A linear constraint on a split: left side, relation, right side."""
+    """A linear constraint on a bandwidth split: left side, relation, right side."""
 
     text: str
     left: LinearExpression
@@ -53,7 +53,7 @@ class Constraint:
         )
 
     def row(self, step: float) -> Row:
-        """Return the constraint in steps n: ``coefficients . n <= limit`` (or ==)."""
+        """Return the constraint on bandwidths of n steps: ``coefficients . n <= limit`` (or ==)."""
         excess = self.excess()
         sign = -1 if self.relation == ">=" else 1
         numbers = [sign * c for c in (*excess.coefficients, -excess.constant / Fraction(step))]
@@ -62,7 +62,7 @@ class Constraint:
         return tuple(coefficients), limit
 
     def check(self, bandwidth: Floats, tolerance: float, where: str) -> None:
-        """Raise :class:`DimsweepError` at ``where`` if the bandwidths (D,) break it."""
+        """Raise :class:`DimsweepError` at the key ``where`` if ``bandwidth`` (D,) breaks it."""
         left, right = self.left.evaluate(bandwidth), self.right.evaluate(bandwidth)
         broken = {"<=": left - right, ">=": right - left, "==": abs(left - right)}[self.relation]
         if broken > tolerance * max(1.0, *(abs(float(c)) for c in self.excess().coefficients)):
@@ -86,7 +86,7 @@ _FORM = "write sums of terms such as 2*b0 and 200 GB/s on both sides of one <=, 
 
 
 def parse_constraint(text: str, index: int, n_dims: int) -> Constraint:
-    """Parse a constraint; raises :class:`DimsweepError` at ``constraints[index]``."""
+    """Parse a constraint; raises :class:`DimsweepError` at the key ``constraints[index]``."""
     try:
         parts = re.split(r"(<=|>=|==)", text)
         if len(parts) != 3:
@@ -160,7 +160,7 @@ _NOISE = 1e-9
 
 @dataclass(frozen=True)
 class Spending:
-    """At most ``limit`` USD for bandwidths at ``prices`` (D,), above zero, in USD per byte/s.
+    """A limit in USD on the cost of bandwidths, at ``prices`` (D,) above zero in USD per byte/s.
 
     The objective decides what more bandwidth is worth: the best split for time usually costs the
     limit, to a step, and the best one for performance per cost may cost much less.
@@ -170,17 +170,20 @@ class Spending:
     limit: float
 
     def row(self, step: float) -> Row:
-        """Return the budget for bandwidths of n steps, in whole numbers."""
+        """Return the limit as a rule on bandwidths of n steps, in whole numbers."""
         unit = self.limit / _UNITS
         return tuple(math.ceil(price * step / unit) for price in self.prices), _UNITS
 
     def rule(self) -> tuple[str, Floats, str, float]:
-        """Return the budget as a rule of a LinearSpace: in bandwidths at the mean price."""
+        """Return the limit as a rule of a LinearSpace: on bandwidths, scaled by the mean price."""
         mean = float(self.prices.mean())
         return f"cost <= {format_usd(self.limit)}", self.prices / mean, "<=", self.limit / mean
 
     def check_minima(self, low: Floats, step: float) -> None:
-        """Raise :class:`DimsweepError` if the minima (D,) break the limit (see :meth:`row`)."""
+        """Raise :class:`DimsweepError` if the minima (D,) alone exceed the limit.
+
+        See :meth:`row` for rounding.
+        """
         row, most = self.row(step)
         if float(np.dot(row, low / step)) > most:
             raise DimsweepError(
@@ -206,7 +209,10 @@ Rule = tuple[str, Floats, str, float]  # of a LinearSpace: its text, coefficient
 
 
 class BudgetedSpace(ABC):
-    """Splits whose bandwidths add up to a total (bytes/s), or cost a sum of money, or neither."""
+    """Base class of spaces of splits with a budget.
+
+    The bandwidths add up to a total (bytes/s), or cost up to a sum of money, or have no budget.
+    """
 
     n_free: int
     _total: float | None
@@ -219,17 +225,20 @@ class BudgetedSpace(ABC):
 
     @abstractmethod
     def linear(self) -> LinearSpace:
-        """Return the linear rules that every split obeys; not all of their points are splits."""
+        """Return the linear rules that every split obeys.
+
+        Points that obey them need not be splits.
+        """
 
     @property
     def has_budget(self) -> bool:
-        """True if there is a total or a sum of money."""
+        """True if the bandwidths have a total or a cost limit."""
         return self._total is not None or self._spending is not None
 
     def split_along(self, direction: Floats) -> Floats:
         """Return the split (D,) proportional to ``direction`` (D,) that uses up the budget.
 
-        It is the nearest split to that multiple. Raises ValueError without a budget.
+        It is the split nearest to that proportion. Raises ValueError without a budget.
         """
         if self._spending is not None:
             scale = self._spending.limit / float(self._spending.prices @ direction)
@@ -240,7 +249,7 @@ class BudgetedSpace(ABC):
         return self.nearest(direction * scale)
 
     def _unit_points(self, u: Floats) -> Floats:
-        """Return points (P, F) of the unit cube; raises ValueError for others."""
+        """Return ``u`` as points (P, F) of the unit cube; raises ValueError if it is not."""
         u = np.asarray(u, dtype=float)
         if u.ndim != 2 or u.shape[1] != self.n_free:
             raise ValueError(f"unit points of shape {u.shape}; expected (points, {self.n_free})")

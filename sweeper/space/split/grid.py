@@ -1,4 +1,4 @@
-"""The integer points of a polytope, addressed by coordinates that can be searched one by one.
+"""The integer points of a polytope, enumerated or addressed one coordinate at a time.
 
 Projections and bounds are isl's (Verdoolaege, ICMS 2010), which are exact for integer points.
 """
@@ -64,7 +64,7 @@ class Bounds:
         return np.asarray(np.max(rows, axis=0))
 
     def maximum_values(self, given: Integers) -> Integers:
-        """Return the greatest values (P,)."""
+        """Return the greatest values (P,) where the other dimensions are ``given`` (P, D - 1)."""
         rows = [_value(rule, given) // divisor for rule, divisor in self.upper]
         return np.asarray(np.min(rows, axis=0))
 
@@ -84,7 +84,7 @@ _NOISE = 1e-6  # of a step
 
 
 class EmptyError(Exception):
-    """No integer point obeys the rules."""
+    """Error of rules that no integer point obeys."""
 
 
 class Values:
@@ -98,12 +98,12 @@ class Values:
         return self._members.dim_min_val(0).to_python(), self._members.dim_max_val(0).to_python()
 
     def last_up_to(self, limit: int) -> float:
-        """Return the greatest member up to ``limit``, or minus infinity."""
+        """Return the greatest member not above ``limit``, or minus infinity."""
         kept = self._members.upper_bound_val(_SET, 0, isl.Val(limit))
         return -math.inf if kept.is_empty() else kept.dim_max_val(0).to_python()
 
     def first_from(self, limit: int) -> float:
-        """Return the least member from ``limit`` on, or infinity."""
+        """Return the least member not below ``limit``, or infinity."""
         kept = self._members.lower_bound_val(_SET, 0, isl.Val(limit))
         return math.inf if kept.is_empty() else kept.dim_min_val(0).to_python()
 
@@ -127,11 +127,11 @@ class Values:
 
 
 class IntegerGrid:
-    """The integer points x (D,) that obey ``equalities`` and ``rows``.  Raises EmptyError.
+    """The integer points x (D,) that obey ``equalities`` and ``rows`` (inequalities).
 
     ``free`` lists the dimensions that earlier ones do not determine.  ``sharers`` counts, for each
     free dimension, the free dimensions from it on (itself included) that affect a common dimension,
-    or the ``budget``: another row, with coefficients above zero.
+    or the ``budget``: another row, with coefficients above zero. Raises EmptyError without points.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class IntegerGrid:
 
     @property
     def is_convex(self) -> bool:
-        """True if each dimension takes all integers of an interval, whatever the earlier ones."""
+        """True if each dimension takes all integers of an interval, given any earlier ones."""
         return None not in self._bounds
 
     def ends(self, earlier: Integers) -> tuple[Integers, Integers]:
@@ -172,7 +172,7 @@ class IntegerGrid:
         return found
 
     def iterate_points(self) -> Iterator[Integers]:
-        """Yield every point (P, D), some at a time, in ascending order of the free dimensions."""
+        """Yield all points as arrays (P, D), in ascending order of the free dimensions."""
         yield from self._iterate_from(np.empty((1, 0), dtype=np.int64))
 
     def _iterate_from(self, earlier: Integers) -> Iterator[Integers]:
@@ -193,7 +193,10 @@ class IntegerGrid:
             )
 
     def _count_values(self, earlier: Integers) -> Iterator[tuple[Integers, Integers]]:
-        """Yield slices of ``earlier`` (P, i), with each row's number of values of the next one."""
+        """Yield slices of ``earlier`` (P, i), with each row's number of next values.
+
+        The next values are those that the next free dimension can have.
+        """
         if not self.is_convex:
             for row in earlier:
                 yield (
@@ -211,7 +214,7 @@ class IntegerGrid:
             start = stop
 
     def _next_values(self, earlier: Integers, counts: Integers) -> Integers:
-        """Return the values of the next free dimension, after each of ``earlier`` (P, i)."""
+        """Return all values of the next free dimension, row by row of ``earlier`` (P, i)."""
         if not self.is_convex:
             return np.array(
                 [v for row in earlier.tolist() for v in self.values(row).iterate_upward()]
@@ -220,7 +223,7 @@ class IntegerGrid:
         return np.repeat(self.ends(earlier)[0], counts) + np.arange(len(before)) - before
 
     def values(self, earlier: Sequence[int]) -> Values:
-        """Return the possible values of the next free dimension, given the earlier ones."""
+        """Return the possible values of the next free dimension, given those of earlier ones."""
         found = self._shadows[len(earlier)]
         for i, value in enumerate(earlier):
             found = found.fix_val(_SET, i, isl.Val(value))
@@ -245,7 +248,7 @@ class IntegerGrid:
         best, least, n_tried = Point(), math.inf, 0
 
         def search(values: tuple[int, ...], square: float) -> None:
-            """Search depth first, the nearest values first, while they may beat the best point."""
+            """Search depth first, nearest values first, while they may beat the best point."""
             nonlocal best, least, n_tried
             if len(values) == len(self.free):
                 x = self.point(values)
@@ -265,7 +268,7 @@ class IntegerGrid:
         return best
 
     def _all_bounds(self) -> list[Bounds | None]:
-        """Return the bounds of free dimensions, given earlier ones, and of others, given all."""
+        """Return the bounds of free dimensions given earlier ones, and of others given all."""
         n_dims = self._points.dim(_SET)
         largest = [
             max(
@@ -339,7 +342,7 @@ def _coefficients(rule: isl.Constraint, n_dims: int) -> tuple[int, ...]:
 
 
 def _sharers(hull: Sequence[Row], free: Sequence[int], budget: Row | None) -> list[int]:
-    """Return ``sharers`` of :class:`IntegerGrid`; ``hull`` determines the other dimensions."""
+    """Return the ``sharers`` of :class:`IntegerGrid`; ``hull`` determines the other dimensions."""
     n_dims = len(hull) + len(free)
     rows = np.array([row for row, _ in hull], dtype=float).reshape(len(hull), n_dims)
     determined = [d for d in range(n_dims) if d not in free]
@@ -360,7 +363,7 @@ def _coordinates(point: isl.Point) -> Point:
 
 
 def _negate(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows as lower limits."""
+    """Return upper limits ``rows`` as lower limits, with opposite signs."""
     return [(tuple(-c for c in row), -limit) for row, limit in rows]
 
 
@@ -369,7 +372,7 @@ def _dot(a: Sequence[int], b: Sequence[int]) -> int:
 
 
 def _project(point: Floats, rows: Sequence[Row]) -> Floats:
-    """Return the real point nearest to ``point`` that obeys the rows.
+    """Return the real point nearest to ``point`` that obeys the rules ``rows``.
 
     Least distance programming, by non-negative least squares (Lawson and Hanson, 1974).
     """

@@ -1,4 +1,4 @@
-"""Splits of parts for sale: a list of bandwidths for each dimension."""
+"""Splits whose bandwidths are sold: for each dimension, one of a list of bandwidths."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -117,7 +117,7 @@ class PartsSpace(BudgetedSpace):
         return self.nearest(np.full(self._rows.shape[1], self._rows.mean()))
 
     def linear(self) -> LinearSpace:
-        """Return all bandwidths between the slowest and the fastest parts within the rules."""
+        """Return the linear rules on bandwidths between the slowest and the fastest parts."""
         n, rules = self._rows.shape[1], list[Rule]()
         if self._total is not None:
             rules.append(
@@ -141,7 +141,7 @@ class PartsSpace(BudgetedSpace):
             raise DimsweepError(problem, where="parts", hint=hint, code="infeasible")
 
     def _find_broken_rule(self, b: Floats) -> DimsweepError | None:
-        """Return the first rule that a split breaks, or None."""
+        """Return the error of the first rule that the split ``b`` breaks, or None."""
         if self._total is not None and b.sum() > self._total * (1 + _NOISE):
             hint = f"the total is {format_bandwidth(self._total)}"
             problem = f"the bandwidths add up to {format_bandwidth(b.sum())}"

@@ -1,4 +1,4 @@
-"""The splits of an NPU's bandwidth over its network dimensions, as a unit cube to search.
+"""Splits of an NPU's bandwidth over its network dimensions, encoded as points of a unit cube.
 
 Samplers propose points of a unit cube; a study needs bandwidths b_0 .. b_{D-1} on a grid that add
 up to a total, or cost at most a sum of money, have minima and maxima, and obey linear constraints.
@@ -146,7 +146,7 @@ class SplitSpace(BudgetedSpace):
         return self.split_along(np.ones(len(self._minimum)))
 
     def linear(self) -> LinearSpace:
-        """Return the splits without the grid: every decoded point is one of them."""
+        """Return the linear rules of the splits, without the grid: every split obeys them."""
         rules = list[Rule]()
         if self._total is not None:
             total = round(self._total / self._step) * self._step
@@ -207,7 +207,7 @@ class SplitSpace(BudgetedSpace):
         return self._in_bytes(self._grid.point(values))
 
     def _decode_convex(self, u: Floats) -> Floats:
-        """Return :meth:`_decode_point` of each row, with identical arithmetic."""
+        """Return the result of :meth:`_decode_point` for each row, with identical arithmetic."""
         values = np.empty(u.shape, dtype=np.int64)
         for i, sharers in enumerate(self._grid.sharers):
             low, high = self._grid.ends(values[:, :i])
@@ -224,7 +224,10 @@ class SplitSpace(BudgetedSpace):
         return np.array(steps, dtype=float) * self._step
 
     def _solve(self) -> IntegerGrid:
-        """Return the grid; constraints are added one by one to find the first conflict."""
+        """Return the grid of all splits.
+
+        Constraints are added one by one to find the first conflict.
+        """
         for n in range(len(self._constraints) + 1):
             try:
                 grid = self._build_grid(self._constraints[:n])
@@ -237,7 +240,7 @@ class SplitSpace(BudgetedSpace):
         return IntegerGrid(len(self._minimum), *self._rules(constraints), budget)
 
     def _rules(self, constraints: Sequence[Constraint]) -> tuple[list[Row], list[Row]]:
-        """Return the equalities and the inequalities among the rules, in steps."""
+        """Return the equalities and the inequalities of all rules, in grid steps."""
         equalities, rows = [], []
         for i, (low, high) in enumerate(zip(*self._box, strict=True)):
             unit = tuple(int(i == j) for j in range(len(self._minimum)))
@@ -250,7 +253,7 @@ class SplitSpace(BudgetedSpace):
         return equalities, rows
 
     def _conflict_error(self, n: int) -> DimsweepError:
-        """Return why constraint ``n`` contradicts the rules before it."""
+        """Return the error that constraint ``n`` contradicts the rules before it."""
         constraint, where = self._constraints[n], f"constraints[{n}]"
         excess = constraint.excess()
         equalities, rows = self._rules(self._constraints[:n])
@@ -330,7 +333,10 @@ def _check_numbers(
 def _box_in_steps(
     total: float | None, minimum: Sequence[float], maximum: Sequence[float], step: float
 ) -> tuple[list[int], list[int]]:
-    """Return the minima and maxima in steps, rounded inward; 1e-6 of a step is noise."""
+    """Return minima and maxima in whole steps, rounded inward.
+
+    1e-6 of a step counts as rounding.
+    """
     n_steps = math.inf if total is None else round(total / step, 6)
     low = [math.ceil(round(bound / step, 6)) for bound in minimum]
     high = [math.floor(min(round(bound / step, 6), n_steps)) for bound in maximum]
