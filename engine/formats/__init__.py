@@ -1,4 +1,4 @@
-"""Files of other tools, read and written."""
+"""Readers and writers of other tools' files: traces, networks, workloads, measurements, weights."""
 
 from dimsweep.engine.formats.astra1 import read_layers as read_astra1_layers
 from dimsweep.engine.formats.goal import read_goal

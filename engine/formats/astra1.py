@@ -160,7 +160,10 @@ _LABELS = (_GROUP, _CHECKPOINTS, _INITIATES, _BOTTOM, *_DEGREES, _ALL_GPUS, *_OF
 
 
 class Policy:
-    """A header line, by its ``words``; ``where`` names it in errors."""
+    """The header line of an ASTRA-sim 1.0 file: the policy of parallelism, and its settings.
+
+    ``words`` are the words of the line; ``where`` is its place in errors.
+    """
 
     def __init__(self, words: Sequence[str], where: str) -> None:
         self._words, self._where = words, where
@@ -172,7 +175,7 @@ class Policy:
         self._check_words()
 
     def _check_words(self) -> None:
-        """Raise :class:`DimsweepError` for unknown words, and for pipelines and experts."""
+        """Raise :class:`DimsweepError` for unknown words, and unsupported pipelines and experts."""
         for before, word in itertools.pairwise(self._lower):
             if before not in _LABELS and word not in _LABELS and word[0].isalpha():
                 hint = f"known: {', '.join(_LABELS)}"
@@ -187,11 +190,11 @@ class Policy:
 
     @staticmethod
     def begins(words: Sequence[str]) -> bool:
-        """Return whether a line begins as a header does."""
+        """Return whether the words of a line are the start of a header."""
         return words[0].upper() in _DIVIDED
 
     def groups(self, groups: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the process group of each pass: for DLRM, that of the gradients for all."""
+        """Return the process group of each pass; for DLRM, all passes use the gradients' group."""
         if not self._kind.startswith("HYBRID_DLRM"):
             return groups
         return dict.fromkeys(groups, groups["weight_grad"])
@@ -222,9 +225,9 @@ class Policy:
             )
 
     def applied(self, layers: list[Layer]) -> list[Layer]:
-        """Return the layers as the policy runs them.
+        """Return ``layers`` as the policy runs them, such as with an embedding that joins a layer.
 
-        Raises :class:`DimsweepError` for a header that does not fit them.
+        Raises :class:`DimsweepError` for a header that does not fit the layers.
         """
         match self._kind:
             case "HYBRID_TRANSFORMER_FWD_IN_BCKWD":
@@ -286,7 +289,7 @@ class Policy:
         return Layer(first.name, weight_grad=Pass(communication=first.weight_grad.communication))
 
     def _layers_after(self, label: str, n: int) -> set[int]:
-        """Return the layers listed behind ``label`` and their count."""
+        """Return the numbers of the layers (of ``n``) that the header lists after ``label``."""
         count = self._number_after(label)
         place = self._lower.index(label) + 2
         words = self._words[place : place + count]

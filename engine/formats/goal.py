@@ -44,7 +44,7 @@ _STATEMENT = re.compile(
 
 
 class _Message(NamedTuple):
-    """A send or a receive: its operator, its number among the rank's, and its place in errors."""
+    """A send or receive of a schedule: its operator, its index at the rank, its place in errors."""
 
     operator: int
     number: int
@@ -54,7 +54,7 @@ class _Message(NamedTuple):
 
 @dataclass
 class _Rank:
-    """The operators of a rank, with the dependencies between them."""
+    """The operators of one rank of a schedule, and the dependencies between them."""
 
     names: list[str] = field(default_factory=list)
     works: list[Work | None] = field(default_factory=list)  # None: a message, known at the end
@@ -70,9 +70,10 @@ class _Rank:
             yield Operator(f"rank {rank} {name}", work, tuple(sorted(self._dependencies(i, known))))
 
     def _dependencies(self, first: int, known: dict[int, frozenset[int]]) -> frozenset[int]:
-        """Return the operators whose end operator ``first`` waits for.
+        """Return the operators that must end before operator ``first`` may start.
 
-        They are those that it requires, and the ones that its ``irequires`` wait for in turn.
+        They are the operators that it ``requires``, and those that the operators in its
+        ``irequires`` wait for.
         """
         path = [first]
         while path:
@@ -91,7 +92,7 @@ class _Rank:
 
 
 def read_goal(path: Path, sizes: Sequence[int], name: str) -> Workload:
-    """Return the workload of a schedule, for a topology of ``sizes``.
+    """Return the workload of a GOAL file, for a topology of ``sizes`` NPUs in each dimension.
 
     Calculations take nanoseconds: CPU 0 is the NPU, and any other CPU is the host, which works
     concurrently.  The k-th send to a rank with a tag is received by the k-th receive there.
@@ -116,7 +117,7 @@ def read_goal(path: Path, sizes: Sequence[int], name: str) -> Workload:
 
 
 class _Schedule:
-    """A schedule as it is read; messages are matched by :meth:`match`."""
+    """A GOAL schedule while it is read; :meth:`match` matches its messages."""
 
     def __init__(self, path: Path) -> None:
         self._path, self.n_ranks = path, 0
@@ -228,7 +229,7 @@ class _Schedule:
             of_rank.n_messages += 1
 
     def match(self, sizes: Sequence[int]) -> None:
-        """Match sends with receives, and give each pair a separate tag."""
+        """Match each send with its receive, and give each pair a separate tag."""
         tag = 0
         for source, target, known in dict.fromkeys((*self._sent, *self._received)):
             ends = source, target, known

@@ -44,7 +44,7 @@ _NEEDED = ("downlink_speed_gbps", "downlink_latency_ns", "radix_down")
 
 
 class Tier(NamedTuple):
-    """Switches of a tier: their links down (bits/s, ns), and how many up; ns in a switch."""
+    """One tier of switches in a fat tree: links down (bits/s, ns), links up, and ns in a switch."""
 
     speed: int
     latency: int
@@ -55,7 +55,7 @@ class Tier(NamedTuple):
 
 
 class FatTree(NamedTuple):
-    """A fat tree of htsim: its ``hosts``, the hosts of a ``pod``, and its tiers from below."""
+    """A fat tree of htsim: number of ``hosts``, hosts of a ``pod``, and tiers, lowest first."""
 
     hosts: int
     pod: int
@@ -93,7 +93,7 @@ class FatTree(NamedTuple):
         return Network(graph)
 
     def _links(self) -> Iterator[tuple[int, int | str, str]]:
-        """Yield the links down of each tier: tier, lower end, upper end."""
+        """Yield the links down of each tier, as (tier, lower end, upper end)."""
         for host in range(self.hosts):
             yield 0, host, f"leaf {host // self.tiers[0].down}"
         leaves, uppers, *cores = self.counts
@@ -113,7 +113,7 @@ class FatTree(NamedTuple):
 
 
 def read_htsim_topology(path: Path) -> FatTree:
-    """Return the fat tree in a topology of htsim.
+    """Return the fat tree in an htsim ``.topo`` file.
 
     Raises :class:`DimsweepError` naming file and line for anything malformed, and naming the tier
     for numbers that make no fat tree.
@@ -133,7 +133,7 @@ def read_htsim_topology(path: Path) -> FatTree:
 
 
 def _read_tiers(path: Path) -> tuple[dict[str, Line], dict[int, dict[str, Line]]]:
-    """Return the lines of the header and of each tier, by their keys."""
+    """Return the lines before the first tier and the lines of each tier, by their keys."""
     header, tiers = dict[str, Line](), dict[int, dict[str, Line]]()
     into, known = header, [*_HEADER, "tier"]
     for line in read_lines(path, "topology"):
@@ -182,7 +182,7 @@ def _tier(lines: dict[str, Line], number: int, is_top: bool, path: Path) -> Tier
 
 
 def _check(tree: FatTree, lines: dict[int, dict[str, Line]]) -> None:
-    """Raise :class:`DimsweepError` for numbers of links that do not fit one another."""
+    """Raise :class:`DimsweepError` if the numbers of links of neighbouring tiers do not fit."""
     leaf = tree.tiers[0]
     if tree.hosts % tree.pod or tree.pod % leaf.down:
         problem = (
@@ -257,12 +257,12 @@ class _Connection(NamedTuple):
 
 
 def read_connection_matrix(path: Path, start: str = "us") -> FlowList:
-    """Return the flows of a connection matrix of htsim.
+    """Return the flows in an htsim connection matrix (``.cm`` or ``.tm`` file).
 
-    ``start`` is the unit of starts: uet-htsim's UEC and csg-htsim's Swift take us, csg-htsim's NDP,
-    RoCE and HPCC take ps.  A flow with a trigger starts when the flows that fire it have arrived.
-    Raises :class:`DimsweepError` naming file and line for anything malformed, for triggers of kinds
-    that are not simulated, and for failures.
+    ``start`` is the unit of start times: uet-htsim's UEC and csg-htsim's Swift take us, csg-htsim's
+    NDP, RoCE and HPCC take ps.  A flow with a trigger starts when the flows that fire it have
+    arrived. Raises :class:`DimsweepError` naming file and line for anything malformed, for triggers
+    of kinds that are not simulated, and for failures.
     """
     counts, connections, triggers = dict[str, Line](), list[_Connection](), dict[int, Line]()
     for line in read_lines(path, "connection matrix"):
@@ -328,7 +328,7 @@ def _connection(line: Line, nodes: Line | None, unit: int) -> _Connection:
 
 
 def _trigger_id(line: Line) -> int:
-    """Return the number of a trigger of a kind that is simulated."""
+    """Return the number of the trigger in ``line``; raise for a kind that is not simulated."""
     strange = sorted({*line.words[1:]} - {"id", "count", *_KINDS})
     if other := next((word for word in strange if not word.isdigit()), ""):
         hint = suggest_names(other, _KINDS)
@@ -365,7 +365,7 @@ def _flows(connections: list[_Connection], triggers: dict[int, Line]) -> Iterato
 def _fired(
     line: Line, trigger: int, firing: dict[int, list[int]], triggers: dict[int, Line]
 ) -> tuple[int, ...]:
-    """Return the flows after which a trigger starts others."""
+    """Return the flows whose arrival fires ``trigger``, which starts the flow in ``line``."""
     if trigger not in triggers:
         hint = f"add trigger id {trigger} oneshot"
         raise line.error(f"unknown trigger {trigger}", hint, "unknown-name")

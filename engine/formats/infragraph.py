@@ -62,7 +62,7 @@ class _Link:
     physical: _Physical | None = None
 
     def attributes(self, rates: Mapping[str, LinkRate]) -> dict[str, Any]:
-        """Return the link's attributes in a network, with the rate from ``rates`` or the file.
+        """Return the link's bandwidth and latency for a network, from ``rates`` or else the file.
 
         A missing latency is 0.  Raises :class:`DimsweepError` for a link without bandwidth.
         """
@@ -177,7 +177,7 @@ class _Graph:
         self._n_npus, self._n_pairs = 0, 0
 
     def network(self) -> Network:
-        """Build the network of all instances and their links."""
+        """Return the network of all instances of devices and their links."""
         sizes = [each.count * self._size(each.device) for each in self._file.instances]
         if sum(sizes) > _MOST:
             raise DimsweepError(
@@ -197,7 +197,7 @@ class _Graph:
         return Network(self._graph)
 
     def _size(self, name: str, above: tuple[str, ...] = ()) -> int:
-        """Count the components of a device, nested devices included."""
+        """Return the number of components of device ``name``, those of nested devices included."""
         if name in above:
             raise DimsweepError(
                 "the device contains itself", where=f"devices: {name}", code="invalid"
@@ -211,7 +211,7 @@ class _Graph:
         return self._sizes[name]
 
     def _place(self, device: _Device, prefix: str) -> None:
-        """Add the components of a device, and its edges."""
+        """Add a device's components, with names that start with ``prefix``, and its links."""
         components = _by_name(device.components, "component")
         for component in device.components:
             for i in range(component.count):
@@ -247,7 +247,7 @@ class _Graph:
         return [f"{name}.{i}.{each}" for i in chosen for each in below]
 
     def _expanded(self, known: Mapping[str, _Component], path: Sequence[str]) -> Iterator[str]:
-        """Yield all components that a path names."""
+        """Yield the components that a path in an edge names."""
         name, chosen = _chosen(path[0], known, "component")
         below: list[str] | None = None
         if known[name].choice == "device":
@@ -298,7 +298,7 @@ class _Graph:
         return (pair for pair in pairs if pair[0] != pair[1])
 
     def _cable(self, one: Node, other: Node, attributes: dict[str, Any]) -> None:
-        """Join two components both ways; a repeated link counts once, as in InfraGraph."""
+        """Add a link in both directions; a repeated link counts once, as in InfraGraph."""
         if self._graph.edges.get((one, other), attributes) != attributes:
             raise DimsweepError(
                 f"two links join {one} and {other}",
@@ -327,7 +327,10 @@ def _named(known: Mapping[str, _T], name: str, noun: str) -> _T:
 
 
 def _chosen(text: str, known: Mapping[str, Any], noun: str) -> tuple[str, range]:
-    """Return a name and the chosen copies: all of ``xpu``, ``xpu[1]``, ``xpu[0:8:2]``."""
+    """Return the name in ``text`` and the chosen indices: ``xpu``, ``xpu[1]``, ``xpu[0:8:2]``.
+
+    A name without brackets chooses all indices.
+    """
     found = _COMPONENT.fullmatch(text)
     name = found[1] if found else text
     count = int(_named(known, name, noun).count)

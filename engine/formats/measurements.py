@@ -30,9 +30,10 @@ from dimsweep.engine.kinds import CollectiveKind
 
 
 def read_measured(file: Path) -> dict[str, int]:
-    """Read picoseconds by the name of the kernel; durations have units, such as 12.5 us.
+    """Return the measured picoseconds of each kernel in a table, by the kernel's name.
 
-    Raises :class:`DimsweepError` naming file and line.
+    Durations in the table have units, such as 12.5 us. Raises :class:`DimsweepError` naming file
+    and line.
     """
     measured: dict[str, int] = {}
     for where, row in read_table(file, ("kernel", "duration")):
@@ -65,7 +66,7 @@ _HALF = 4  # columns of the times out of place, and of those in place
 
 
 def read_nccl_tests(file: Path) -> Timings:
-    """Return the timings of a file: the output of nccl-tests, or a CSV file.
+    """Return the measured times of collectives in a file: the output of nccl-tests, or a CSV file.
 
     The columns of a CSV file are op, gpus, nodes, bytes, time_us, and perhaps others.
 
@@ -134,7 +135,7 @@ def _table(file: Path) -> Iterator[Timing]:
 
 
 class _Row(NamedTuple):
-    """The text of a row's columns in use."""
+    """The text of the columns in use of one row of nccl-tests."""
 
     n_bytes: str
     us: str
@@ -142,7 +143,7 @@ class _Row(NamedTuple):
 
     @classmethod
     def from_line(cls, line: str) -> "_Row | None":
-        """Return the row in a line, or None."""
+        """Return the row in a line of nccl-tests' output, or None."""
         found = _ROW.search(line)
         values = _TIMESTAMP.sub("", found[2]).split() if found else []
         if found is None or len(values) not in (_HALF, _HALF + 1, 2 * _HALF, 2 * _HALF + 1):
@@ -182,7 +183,7 @@ class _Config(BaseModel):
 
 
 class _File(BaseModel):
-    """The file of nccl-tests with ``--output_file`` (github.com/NVIDIA/nccl-tests, util.cu)."""
+    """Schema of the JSON file of nccl-tests' ``--output_file`` (NVIDIA/nccl-tests, util.cu)."""
 
     args: list[str] = []
     config: _Config = _Config()
@@ -190,7 +191,7 @@ class _File(BaseModel):
 
 
 class _Output:
-    """The outputs of nccl-tests in a file, read line by line."""
+    """Parser of the text or JSON that one or more runs of nccl-tests print."""
 
     def __init__(self, file: Path) -> None:
         self.left_out = Counter[str]()
@@ -198,10 +199,10 @@ class _Output:
         self._hosts: dict[str, str] = {}  # by rank
 
     def timings(self, lines: Iterable[str]) -> Iterator[Timing]:
-        """Yield the timings of rows.
+        """Yield the measured times in the lines of nccl-tests' text output.
 
-        The lines of their ranks precede them, as does the name of the test, unless the file's name
-        contains it.
+        The lines that list the ranks precede the rows, as does the name of the test, unless the
+        file's name contains it.
         """
         of_file = test = _test_in(self._file.name)
         named, in_rows, seen = None, False, False
@@ -253,7 +254,7 @@ class _Output:
         self._hosts[number] = host
 
     def _keeps(self, row: _Row, test: str | None) -> bool:
-        """Return whether a row is a measurement of a known collective; count it if not."""
+        """Return whether a row is a valid measurement of a known collective; if not, count it."""
         if test not in _KINDS:
             self.left_out[f"of {test or 'a test without a name'}"] += 1
         elif row.is_wrong():
@@ -275,7 +276,7 @@ class _Output:
 
 
 def _test_in(text: str) -> str | None:
-    """Return the test or collective that a text names last, or None."""
+    """Return the last name of a test or collective in ``text``, or None."""
     found = _TEST.findall(text) or _BARE.findall(text)
     return found[-1] if found else None
 
@@ -359,7 +360,7 @@ _REPLICAS = ("dp", "dp_replicate", "dp_shard")
 
 @dataclass
 class TrainingRun:
-    """One run in a log."""
+    """One run of training in a log: its settings, and the seconds of its iterations."""
 
     line: int
     pieces: int = 1  # micro-batches that torchtitan's pipeline cuts the local batch into
@@ -387,13 +388,13 @@ class TrainingRun:
 
 
 def is_training_log(text: str) -> bool:
-    """Return whether Megatron-LM or torchtitan printed a text, by its lines of iterations."""
+    """Return whether ``text`` has lines of iterations by Megatron-LM or torchtitan."""
     text = _COLOUR.sub("", text)
     return bool(_ITERATION.search(text) or _STEP.search(text))
 
 
 def read_training_log(path: Path) -> list[TrainingRun]:
-    """Return the runs of a log that printed at least one iteration.
+    """Return the runs in a log of Megatron-LM or torchtitan that printed an iteration or more.
 
     Raises :class:`DimsweepError` naming the file if there is none.
     """
@@ -419,7 +420,7 @@ def read_training_log(path: Path) -> list[TrainingRun]:
 
 
 def _take_iteration(run: TrainingRun, seconds: float, batch: re.Match[str] | None) -> None:
-    """Add an iteration; one of another batch (while the batch ramps up) replaces those before."""
+    """Add an iteration to a run; if its batch differs (ramp-up), it replaces all before it."""
     if batch is not None and run.settings.get(_PLAN + "batch") != int(batch[1]):
         run.settings[_PLAN + "batch"] = int(batch[1])
         run.seconds.clear()
@@ -428,7 +429,7 @@ def _take_iteration(run: TrainingRun, seconds: float, batch: re.Match[str] | Non
 
 
 def _take_arguments(run: TrainingRun, arguments: dict[str, str]) -> None:
-    """Move Megatron's arguments to the settings of a run."""
+    """Add Megatron's command-line arguments to the settings of a run."""
     for name, key in _NUMBERS.items():
         if arguments.get(name, "").isdecimal():
             run.settings[key] = int(arguments[name])
@@ -443,7 +444,7 @@ def _take_arguments(run: TrainingRun, arguments: dict[str, str]) -> None:
 
 
 def _derived(arguments: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
-    """Yield the settings that Megatron's arguments say by names or by true and false."""
+    """Yield the settings that follow from Megatron's boolean and named arguments."""
 
     def is_set(name: str) -> bool:
         return arguments.get(name) == "True"
@@ -481,7 +482,7 @@ def _precision(arguments: Mapping[str, str]) -> str:
 
 
 def _take_titan(run: TrainingRun, line: str) -> None:
-    """Add a line of torchtitan to a run."""
+    """Add the settings or the iteration in a line of torchtitan to a run."""
     if found := _STEP.search(line):
         if (rate := float(found[1].replace(",", ""))) > 0:
             run.rates.append(rate)
@@ -504,7 +505,7 @@ def _take_titan(run: TrainingRun, line: str) -> None:
 
 
 def _take_mesh(settings: dict[str, Any], text: str) -> int:
-    """Set the degrees of a mesh and return its number of GPUs.
+    """Set the degrees of parallelism from the text of a mesh, and return its number of GPUs.
 
     The text is ``['dp_shard', 'tp'], [4, 2]`` or ``parallelism: dp_shard=4, tp=2, ...``.
     """
@@ -520,7 +521,7 @@ def _take_mesh(settings: dict[str, Any], text: str) -> int:
 
 
 def _titan_model(text: str) -> dict[str, Any]:
-    """Return the settings of a dense model of torchtitan, and none for another."""
+    """Return the settings of one of torchtitan's dense models; {} for any other model."""
     found = dict(re.findall(r"(\w+)=([\d.]+)\b", text))
     if not {"dim", "n_layers", "n_heads", "multiple_of"} <= found.keys():
         return {}

@@ -88,7 +88,7 @@ class _Node:
                     self._at[host, _text(pci, "busid")] = self._rank[id(gpu)]
 
     def network(self) -> Network:
-        """Return the network of all devices below the processors, and of NVLink and xGMI."""
+        """Return the network of all devices below the CPUs, with PCIe, NVLink and xGMI links."""
         for rank in sorted(self._rank.values()):
             self._graph.add_node(rank)
         names = [f"cpu {i}" for i in range(len(self._cpus))]
@@ -134,7 +134,7 @@ class _Node:
             self._pci(below, name)
 
     def _links(self, gpu: ElementTree.Element, rank: int, name: str) -> None:
-        """Add the links of a GPU to GPUs, NVSwitches and its processor."""
+        """Add the links of a GPU: NVLink or xGMI to GPUs and NVSwitches, and to its CPU."""
         total = dict[Node, float]()
         for link in gpu:
             if link.tag not in _LINKS:
@@ -153,7 +153,7 @@ class _Node:
                 self._graph.add_edge(far, rank, bandwidth=bandwidth, latency=0)
 
     def _far_end(self, link: ElementTree.Element) -> Node | None:
-        """Return the far end of an NVLink or xGMI link; None for a GPU that is not in the file."""
+        """Return the node at the end of an NVLink or xGMI link; None for a GPU not in the file."""
         kind = link.get("tclass", "")
         if kind == _PROCESSOR:
             return self._cpu
@@ -192,7 +192,10 @@ def _text(element: ElementTree.Element, name: str) -> str:
 def _whole_number(
     element: ElementTree.Element, name: str, usual: int | None = None, *, least: int | None = None
 ) -> int:
-    """Return a whole number, or ``usual`` if it is missing."""
+    """Return the attribute ``name`` as a whole number, or ``usual`` if it is missing.
+
+    It must be at least ``least``, if given.
+    """
     text = element.get(name)
     if not text and usual is not None:
         return usual
@@ -211,7 +214,7 @@ def _whole_number(
 
 
 def _latency(net: ElementTree.Element) -> int:
-    """Convert the latency from microseconds to picoseconds."""
+    """Return a network device's latency in picoseconds; the file has microseconds."""
     text = net.get("latency") or "0"
     try:
         found = float(text)
@@ -227,7 +230,7 @@ def _latency(net: ElementTree.Element) -> int:
 
 
 def _rate(gpu: ElementTree.Element, link: ElementTree.Element) -> float:
-    """Return the bytes/s of one link of a kind."""
+    """Return the bytes/s of one NVLink or xGMI link of ``gpu``."""
     if link.tag == "c2c":
         return _whole_number(link, "bw", least=1) * 1e6
     if link.tag == "xgmi":
@@ -237,7 +240,7 @@ def _rate(gpu: ElementTree.Element, link: ElementTree.Element) -> float:
 
 
 def _no_gpus(root: ElementTree.Element) -> DimsweepError:
-    """Return the error of a file without GPUs, such as the files that clouds install."""
+    """Return the error for a file without GPUs, such as the files that clouds install."""
     places = [pci for pci in root.iter("pci") if pci.get("class", "").startswith(_GPU_CLASSES)]
     return DimsweepError(
         f"no <gpu> has a rank; the file has only the PCI addresses of {len(places)} GPUs",
@@ -248,7 +251,7 @@ def _no_gpus(root: ElementTree.Element) -> DimsweepError:
 
 
 def _socket(cpu: ElementTree.Element) -> float:
-    """Return the bandwidth between a processor and the others in bytes/s."""
+    """Return the bandwidth of the link between two CPU sockets, in bytes/s."""
     vendor, arch = cpu.get("vendor", ""), cpu.get("arch", "")
     if vendor == "GenuineIntel":
         model = _whole_number(cpu, "modelid", 0)

@@ -1,4 +1,4 @@
-"""Networks in files: choose the reader by the file's content."""
+"""Readers of networks and flows that recognise a file's format by its content."""
 
 import io
 import re
@@ -124,7 +124,7 @@ def _read_xml(path: Path, content: bytes) -> Network:
 
 
 def _root(content: bytes) -> str:
-    """Return the name of the root of XML without its namespace, or "" for other content."""
+    """Return the name of an XML file's root element without namespace, or "" for other content."""
     try:
         for _, element in ElementTree.iterparse(io.BytesIO(content), events=("start",)):
             return str(element.tag).rpartition("}")[2]
@@ -134,7 +134,7 @@ def _root(content: bytes) -> str:
 
 
 def read_flows(path: Path, start: str = "us") -> FlowList:
-    """Return the flows of a connection matrix of htsim or of a ``flow.txt`` of HPCC's ns-3.
+    """Return the flows in a file: htsim's connection matrix, or ``flow.txt`` of HPCC's ns-3.
 
     ``start`` is the unit of starts in a connection matrix (see :func:`read_connection_matrix`).
     Raises :class:`DimsweepError` naming file and line for anything malformed.

@@ -39,7 +39,7 @@ _DELAY = re.compile(r"\+?(\d{1,15}(?:\.\d{1,15})?)(s|ms|us|ns|ps)")
 
 
 class Ns3Link(NamedTuple):
-    """A link in both directions: bits a second, and ps."""
+    """A link between two nodes, equal in both directions: rate in bits/s, delay in ps."""
 
     one: int
     other: int
@@ -48,7 +48,7 @@ class Ns3Link(NamedTuple):
 
 
 class Ns3Topology(NamedTuple):
-    """Nodes from 0: switches, and hosts (GPUs)."""
+    """A topology of ns-3: nodes numbered from 0, which are switches or hosts (GPUs), and links."""
 
     n_nodes: int
     nvswitches: tuple[int, ...]
@@ -112,7 +112,7 @@ def read_ns3_topology(path: Path) -> Ns3Topology:
 
 
 def _sizes(line: Line) -> tuple[int, int, int, int]:
-    """Return the numbers of nodes, NVSwitches, switches and links of the first line."""
+    """Return the numbers of nodes, NVSwitches, switches and links from the first line."""
     is_simai = len(line.words) == 6
     if len(line.words) not in (3, 6):
         hint = "nodes, switches, links; SimAI: nodes, GPUs of a server, NVSwitches, switches, links"
@@ -132,14 +132,14 @@ def _sizes(line: Line) -> tuple[int, int, int, int]:
 
 
 class _Nodes:
-    """Reader of switch numbers, which may span several lines."""
+    """Reader of the list of switch numbers, which may span several lines."""
 
     def __init__(self, lines: Iterator[Line], n_nodes: int, path: Path) -> None:
         self._lines, self._n_nodes, self._known = lines, n_nodes, set[int]()
         self.line, self.rest = Line([], str(path)), list[str]()
 
     def switches(self, n: int) -> tuple[int, ...]:
-        """Return the next ``n`` numbers; all must differ."""
+        """Return the next ``n`` switch numbers; raise unless all of them differ."""
         found = []
         for _ in range(n):
             if not self.rest:
@@ -173,7 +173,7 @@ def _link(line: Line, n_nodes: int) -> Ns3Link:
 
 
 def parse_rate(word: str, where: str) -> int:
-    """Return the bits a second of a rate as ns-3 writes it: ``100Gbps``, ``50Mb/s``."""
+    """Return a rate in bits/s from ns-3's notation: ``100Gbps``, ``50Mb/s``."""
     found = _RATE.fullmatch(word)
     rate = int(
         Decimal(found[1]) * _PREFIXES[found[2]] * (8 if found[3] == "B" else 1) if found else 0
@@ -189,7 +189,7 @@ def parse_rate(word: str, where: str) -> int:
 
 
 def _parsed_time(word: str, where: str) -> int:
-    """Return picoseconds."""
+    """Return a time in picoseconds from ns-3's notation: ``0.001ms``."""
     found = _DELAY.fullmatch(word)
     time = round(Decimal(found[1]) * _TIMES[found[2]]) if found else -1
     if not 0 <= time <= 10**15:
@@ -203,7 +203,7 @@ def _parsed_time(word: str, where: str) -> int:
 
 
 def read_ns3_flows(path: Path) -> FlowList:
-    """Return the flows of a ``flow.txt``: their number, and a line of each.
+    """Return the flows in a ``flow.txt``: its first line is their number, then a line for each.
 
     A line is ``source target priority_group port bytes start`` (seconds).  Hosts are nodes of a
     topology.  Raises :class:`DimsweepError` naming file and line for anything malformed, and for
@@ -309,7 +309,7 @@ _IDLE = (
 
 
 class Ns3Config(NamedTuple):
-    """The keys of a :class:`PacketModel` that a file gives, and the lines without effect."""
+    """The settings of a :class:`PacketModel` that a file gives, and the lines without effect."""
 
     packets: dict[str, Any]
     ignored: tuple[str, ...]
@@ -372,7 +372,7 @@ def _buffer_sizes(lines: Mapping[str, Line]) -> Iterator[tuple[str, int]]:
 
 
 def _marks(lines: Mapping[str, Line]) -> tuple[Mark, ...]:
-    """Return the thresholds of each rate that all three maps have."""
+    """Return the ECN marking thresholds of each rate that all three maps contain."""
     maps = [_map(lines[key]) for key in ("KMIN_MAP", "KMAX_MAP", "PMAX_MAP") if key in lines]
     if len(maps) < 3:
         return ()
@@ -388,7 +388,7 @@ def _marks(lines: Mapping[str, Line]) -> tuple[Mark, ...]:
 
 
 def _map(line: Line) -> dict[int, float]:
-    """Return the values of a map ``N RATE VALUE RATE VALUE ...`` by rate (bits/s)."""
+    """Return the values of a map ``N RATE VALUE RATE VALUE ...``, by rate in bits/s."""
     n = line.whole_number(1, "the number of rates", 0, 1000)
     if len(line.words) != 2 + 2 * n:
         raise line.error(f"{n} rates are promised, and {len(line.words) - 2} words follow")
@@ -400,7 +400,7 @@ def _map(line: Line) -> dict[int, float]:
 
 
 def _ignored(lines: Mapping[str, Line]) -> Iterator[str]:
-    """Yield the lines that change a result there, and none here."""
+    """Yield the lines whose settings change results in ns-3, but are not simulated here."""
     for key, line in lines.items():
         text = " ".join(line.words)
         if key in _SIMULATED:
@@ -411,7 +411,7 @@ def _ignored(lines: Mapping[str, Line]) -> Iterator[str]:
 
 
 def _is_equal(words: list[str], simulated: list[str]) -> bool:
-    """Return whether words are the same numbers."""
+    """Return whether two lists of words are equal as numbers."""
     try:
         return list(map(float, words)) == list(map(float, simulated))
     except ValueError:

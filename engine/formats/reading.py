@@ -63,7 +63,7 @@ def read_bytes(path: Path, what: str) -> bytes:
 
 
 def _inflated(file: gzip.GzipFile, path: Path, what: str) -> bytes:
-    """Inflate in pieces: for a single read Python allocates the limit."""
+    """Return a gzip file's content, read in pieces: a single read would allocate the limit."""
     pieces, n_bytes = [], 0
     while piece := file.read(_PIECE):
         pieces.append(piece)
@@ -75,7 +75,7 @@ def _inflated(file: gzip.GzipFile, path: Path, what: str) -> bytes:
 
 
 def read_head(path: Path, n_bytes: int) -> bytes:
-    """Return the first bytes of a file, plain or gzip, without a byte order mark of UTF-8.
+    """Return the first ``n_bytes`` of a file, plain or gzip, without a UTF-8 byte order mark.
 
     Returns no bytes for a file that cannot be read.
     """
@@ -180,7 +180,7 @@ _TRAPS = re.compile(r"[-+]?0[0-7_]+|[-+]?[1-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_
 
 
 def refuse_surprises(text: str) -> None:
-    """Raise :class:`yaml.YAMLError` for YAML whose values are not what they seem.
+    """Raise :class:`yaml.YAMLError` for YAML whose values are easily misread.
 
     Refused are tags (``!!timestamp x``), which make PyYAML fail in undocumented ways, octal
     numbers, and numbers to the base of sixty.
@@ -201,7 +201,7 @@ def refuse_surprises(text: str) -> None:
 
 
 def explain_yaml(error: Exception, file: object) -> DimsweepError:
-    """Convert an error of YAML's parser to an error with file, line and hint."""
+    """Return an error of YAML's parser as a :class:`DimsweepError` with file, line and hint."""
     problem, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
     what, hint = problem or str(error).partition("\n")[0], ""
     where = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else str(file)
@@ -252,7 +252,7 @@ def _mapping(
 
 
 def validated(kind: type[_T], content: Any, path: object) -> _T:
-    """Return ``content`` of the file, or of a line of it, as a ``kind``.
+    """Return ``content``, read from the file or line ``path``, as an object of type ``kind``.
 
     Raises :class:`DimsweepError` naming file and key.
     """
@@ -263,7 +263,10 @@ def validated(kind: type[_T], content: Any, path: object) -> _T:
 
 
 def explained(error: ValidationError, missing: str = GIVE) -> DimsweepError:
-    """Return the first fault, with its key; ``missing`` is the hint for a key without a value."""
+    """Return Pydantic's first fault as an error with its key.
+
+    ``missing`` is the hint for a key without a value.
+    """
     first = error.errors(include_url=False)[0]
     place = ""
     for step in first["loc"]:
@@ -367,12 +370,12 @@ def read_table(
 
 
 def delimiter_of(text: str) -> str:
-    """Return the separator of a table: the most frequent comma, semicolon or tab of its header."""
+    """Return a table's separator: the most frequent comma, semicolon or tab in its header."""
     return max(",;\t", key=first_line(text).count)
 
 
 def first_line(text: str) -> str:
-    """Return the first line that is neither empty nor a comment, or ""."""
+    """Return the first line of a text that is neither empty nor a comment, or ""."""
     return next((line for line in text.splitlines() if line.strip() and line[0] != "#"), "")
 
 
@@ -404,22 +407,25 @@ def _row(header: list[str], cells: list[str], where: str) -> Row:
 
 
 class Line(NamedTuple):
-    """The words of a line, and its place in errors."""
+    """A line of a text file: its words, and its place (file and line) in errors."""
 
     words: list[str]
     where: str
 
     def error(self, problem: str, hint: str = "", code: Code = "bad-syntax") -> DimsweepError:
-        """Return an error at this line."""
+        """Return an error with the place of this line."""
         return DimsweepError(problem, where=self.where, hint=hint, code=code)
 
     def whole_number(self, place: int, name: str, least: int, most: int) -> int:
-        """Return the whole number at a ``place`` of the line; ``name`` is its name in errors."""
+        """Return word ``place`` of the line as a whole number from ``least`` to ``most``.
+
+        ``name`` is the number's name in errors.
+        """
         word = self.words[place] if place < len(self.words) else ""
         return whole_number(word, name, self.where, least, most)
 
     def number(self, place: int, name: str, most: float) -> float:
-        """Return the number of zero or more at a ``place`` of the line."""
+        """Return word ``place`` of the line as a number from 0 to ``most``."""
         word = self.words[place] if place < len(self.words) else ""
         try:
             found = float(word)
@@ -432,7 +438,7 @@ class Line(NamedTuple):
 
 
 def read_lines(path: Path, what: str, comment: str = "#") -> Iterator[Line]:
-    """Yield the lines of a file that have words, without those that begin with ``comment``.
+    """Yield the lines of a file, except empty lines and lines that begin with ``comment``.
 
     Raises :class:`DimsweepError` for a file that cannot be read; ``what`` is its name in errors.
     """
@@ -443,7 +449,10 @@ def read_lines(path: Path, what: str, comment: str = "#") -> Iterator[Line]:
 
 
 def whole_number(word: str, name: str, where: str, least: int, most: int) -> int:
-    """Return a decimal number from ``least`` to ``most``, or raise :class:`DimsweepError`."""
+    """Return a decimal ``word`` as a number from ``least`` to ``most``, or raise an error.
+
+    The :class:`DimsweepError` has the number's ``name`` and its place ``where``.
+    """
     if not (word.isascii() and word.isdigit() and len(word) <= 20 and least <= int(word) <= most):
         hint = f"expected a whole number from {least:,} to {most:,}"
         raise DimsweepError(f"{name} is {word[:40]!r}", where=where, hint=hint, code="out-of-range")

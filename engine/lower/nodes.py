@@ -324,10 +324,10 @@ class Nodes:
         return self._npus[0 if kinds is None else kinds[cls]]
 
     def _find_issued(self, cls: int, known: _Known, work: Work, lead: int) -> tuple[_Known, int]:
-        """Return ``known`` with the duration after the host's ``lead`` (ps), and the next lead.
+        """Return ``known`` with the duration (ps) for the host's ``lead``, and the next lead.
 
-        The lead is how far the host's kernel launches are ahead of the NPU. A collective is one
-        kernel to launch; its time depends on the network, and adds nothing to the lead.
+        The lead is how far (ps) the host's kernel launches are ahead of the NPU. A collective is
+        one kernel to launch; its time depends on the network, and adds nothing to the lead.
         """
         npu = self._npu(cls)
         if isinstance(work, Compute) and not work.on_host:

@@ -20,7 +20,7 @@ ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL = CollectiveKind
 
 
 class Port(Protocol):
-    """The interface of an NPU for an algorithm."""
+    """The NPU's interface that an algorithm uses: timers and messages."""
 
     @property
     def rank(self) -> int: ...
@@ -31,11 +31,14 @@ class Port(Protocol):
     def exchange(
         self, target: int, source: int, n_bytes: int, received: Callable[[], None]
     ) -> None:
-        """Send a message, and expect one of the same size."""
+        """Send ``n_bytes`` to ``target``; call ``received`` when as many came from ``source``."""
 
 
 class Trip(NamedTuple):
-    """The way of a packet: ``out`` of the NPU or into it, with or without reduction and return."""
+    """A packet's trip between NPU and memory: its direction, and whether it is reduced or returns.
+
+    ``out``: it leaves the NPU. ``processed``: it is reduced. ``back``: it returns.
+    """
 
     out: bool = False
     processed: bool = False
@@ -44,7 +47,7 @@ class Trip(NamedTuple):
 
 @dataclass(frozen=True)
 class Costs:
-    """The costs of a packet."""
+    """The delays of each packet of a phase, in ns."""
 
     endpoint: int  # ns before every packet
     reduction: Callable[[int], int]  # ns by bytes
@@ -53,7 +56,7 @@ class Costs:
 
 
 def cross(port: Port, costs: Costs, n_bytes: int, call: Callable[[], None], trip: Trip) -> None:
-    """Move a packet between NPU and memory, and reduce it if required."""
+    """Move a packet between NPU and memory, reduce it if ``trip`` says so, then call ``call``."""
 
     def reduce() -> None:
         port.wait(costs.reduction(n_bytes), call)
@@ -68,14 +71,14 @@ def cross(port: Port, costs: Costs, n_bytes: int, call: Callable[[], None], trip
 
 
 def final_size(kind: CollectiveKind, n_bytes: int, n: int) -> int:
-    """Return the bytes left of ``n_bytes`` after a phase among ``n``."""
+    """Return the bytes that a member holds after a phase among ``n``, given those before."""
     if kind == REDUCE_SCATTER:
         return n_bytes // n
     return n_bytes * n if kind == ALL_GATHER else n_bytes
 
 
 class Exchange:
-    """Ring, direct and halving-doubling: one machine with different peers and sizes."""
+    """The ring, direct and halving-doubling algorithms, which differ in peers and sizes only."""
 
     def __init__(
         self,
@@ -203,7 +206,7 @@ class Exchange:
 
 
 class OneWayPort(Port, Protocol):
-    """A port that also sends or receives in one direction only."""
+    """A :class:`Port` that can also send without receiving, and receive without sending."""
 
     def send(self, target: int, n_bytes: int) -> None: ...
 
@@ -211,7 +214,7 @@ class OneWayPort(Port, Protocol):
 
 
 class DoubleBinaryTree:
-    """All bytes up and down one of two in-order trees: always an all-reduce."""
+    """An all-reduce that sends all bytes up and down one of two in-order binary trees."""
 
     def __init__(
         self,
@@ -274,7 +277,10 @@ class DoubleBinaryTree:
 
 
 def _tree_place(n: int, place: int) -> tuple[int | None, list[int]]:
-    """Return parent and children in an in-order tree of 1..n-1 under root 0; n is a power of 2."""
+    """Return a member's parent and children in an in-order tree of 1..n-1 below root 0.
+
+    ``n`` must be a power of 2.
+    """
     if place == 0:
         return None, [n // 2]
     bit = place & -place
@@ -291,7 +297,10 @@ GREEDY = ("themis", "offlineGreedy", FLEX)
 
 
 class Greedy:
-    """Themis ("OfflineGreedy") and its Flex variant, with loads that NPU 0 keeps for all."""
+    """Themis ("OfflineGreedy") and its Flex variant: orders of dimensions by load.
+
+    NPU 0 keeps the loads of the dimensions for all NPUs.
+    """
 
     def __init__(self, clock: Clock, network: Network, *, flex: bool) -> None:
         self._clock, self._flex = clock, flex
@@ -301,7 +310,7 @@ class Greedy:
         self._known: dict[int, tuple[list[int], int]] = {}
 
     def new_collective(self, rank: int) -> None:
-        """Reset the loads at a new tick, which only NPU 0's own collectives begin."""
+        """Reset the loads if NPU 0 (``rank``) begins a collective at a new tick."""
         if rank == 0 and self._last != self._clock.now:
             self._last = self._clock.now
             self._loads = [(0.0, d) for d in range(len(self._sizes))]
@@ -309,7 +318,7 @@ class Greedy:
     def order(
         self, number: int, kind: CollectiveKind, involved: Sequence[int], whole: int, remaining: int
     ) -> tuple[list[int], int]:
-        """Return the order of dimensions of chunk ``number``, and its bytes."""
+        """Return the order of dimensions for chunk ``number``, and the chunk's bytes."""
         if number not in self._known:
             self._known[number] = self._schedule(kind, involved, whole, remaining)
         return self._known[number]
@@ -341,7 +350,7 @@ class Greedy:
     def _difference(
         self, gathers: bool, loads: list[tuple[float, int]], dims: Sequence[int]
     ) -> int:
-        """Return the bytes that would balance the loads."""
+        """Return the bytes of a chunk that would balance the ``loads`` of the dimensions."""
         by_dim = {d: load for load, d in loads}
         first = dims[0]
         last_load = loads[-1][0]
@@ -360,7 +369,7 @@ class Greedy:
         return bytes_
 
     def _added(self, kind: CollectiveKind, order: Sequence[int], size: int) -> list[float]:
-        """Return the load of a chunk of ``size`` bytes on each dimension; 0 for all-to-alls."""
+        """Return the load that a chunk of ``size`` bytes adds by dimension; 0 for all-to-alls."""
         added = [0.0] * len(self._sizes)
         if kind == ALL_TO_ALL:
             return added
@@ -376,7 +385,10 @@ State = tuple[frozenset[tuple[tuple[int, str], int]], int]
 
 
 class Phase(NamedTuple):
-    """One phase of a chunk.  ``dim`` -1 stands for a flat group (or all NPUs as one dimension)."""
+    """One phase of a chunk in dimension ``dim``.
+
+    ``dim`` -1 stands for a communicator group, or for all NPUs as one dimension.
+    """
 
     dim: int
     queue: int
@@ -388,14 +400,14 @@ class Phase(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """The phases of a chunk, and the members of each (for a custom one, its trace)."""
+    """The phases of a chunk, and the members of each; a custom collective's chunk has its trace."""
 
     phases: tuple[Phase, ...]
     ranks: tuple[Sequence[Any], ...]
 
 
 class Allocator:
-    """Round-robin over the queues of a dimension, separately for three kinds of use."""
+    """Round-robin allocation of a dimension's queues, separate for three kinds of use."""
 
     def __init__(self, per_dim: int) -> None:
         self._per_dim = per_dim
@@ -420,7 +432,7 @@ class Allocator:
 
 
 class Planner:
-    """The chunks of one NPU's collectives over all (or some) dimensions."""
+    """Planner of the chunks and phases of one NPU's collectives, over all or some dimensions."""
 
     def __init__(
         self, rank: int, system: System, network: Network, per_dim: int, greedy: Greedy
@@ -433,11 +445,11 @@ class Planner:
 
     @property
     def state(self) -> State:
-        """State that determines the next collective's chunks, without Themis' loads."""
+        """The state that determines the next collective's chunks, without Themis' loads."""
         return self._queues.state, self._turn
 
     def chunks(self, kind: CollectiveKind, size: int, involved: Sequence[bool]) -> Iterator[Chunk]:
-        """Cut and plan a collective of ``size`` bytes over the ``involved`` dimensions."""
+        """Yield the chunks of a collective of ``size`` bytes over the ``involved`` dimensions."""
         names = self._algorithms(kind)
         if len(names) == 1 and names[0].startswith("one"):
             algorithm = names[0][3].lower() + names[0][4:]
@@ -476,7 +488,7 @@ class Planner:
     def group_chunks(
         self, kind: CollectiveKind, size: int, ranks: Sequence[int]
     ) -> Iterator[Chunk]:
-        """Cut and plan a collective of a communicator group: always one flat dimension."""
+        """Yield the chunks of a collective over a communicator group, as one flat dimension."""
         names = self._system.algorithms[kind]
         if len(ranks) > 1:
             yield from self._flat(kind, names[0] if len(names) == 1 else "ring", size, ranks)
@@ -488,7 +500,7 @@ class Planner:
         return Chunk((phase,), (trace,))
 
     def _cut(self, kind: CollectiveKind, size: int) -> tuple[int, int]:
-        """Return the bytes of a chunk, and of all chunks."""
+        """Return the bytes of one chunk, and the bytes of all chunks."""
         splits = self._system.splits
         chunk = size // splits
         if kind != ALL_GATHER and self._network.n_npus > chunk:

@@ -1,6 +1,6 @@
-"""Fold ranks that do the same at the same time: one rank of each kind is simulated.
+"""Folding of equivalent ranks in ASTRA-sim: one rank of each kind is simulated.
 
-Folding is a colour refinement over everything that a rank sees.  This is its trace, with groups and
+Folding is a colour refinement over all properties that a rank sees: its trace, with groups and
 peers named by their first appearance; the colours of its groups' members, of its lines in the
 dimensions in ring order from its own place, and of its peers; and the distances of all of these.
 When no colour splits any more, a message to a member of another colour arrives exactly when the
@@ -23,7 +23,7 @@ _SHARED_MEMORY = ("PER_NODE_MEMORY_EXPANSION", "MEMORY_POOL")
 
 @dataclass(frozen=True)
 class Folding:
-    """The kinds of equivalent ranks."""
+    """The kinds of equivalent ranks: the kind of each rank, and the first rank of each kind."""
 
     kind: tuple[int, ...]  # of each rank
     first: tuple[int, ...]  # lowest rank of each kind
@@ -33,7 +33,7 @@ class Folding:
 
 @dataclass(frozen=True)
 class _Uses:
-    """The groups and peers of a trace, in order of first appearance, and the rest of it."""
+    """The groups and peers of a trace in order of first appearance, and the trace without names."""
 
     rest: Hashable
     groups: tuple[str, ...]
@@ -42,7 +42,10 @@ class _Uses:
 
 
 def fold(inputs: Inputs, traces: Sequence[Sequence[Node]], *, enabled: bool = True) -> Folding:
-    """Return the coarsest kinds, or a kind for each rank if not ``enabled`` or not possible."""
+    """Return the fewest kinds of equivalent ranks; one for each rank if not ``enabled``.
+
+    Each rank is also its own kind if ranks cannot be equivalent under these inputs.
+    """
     n = len(traces)
     shared = {id(trace): trace for trace in traces}
     numbers = _Numbers()
@@ -57,7 +60,7 @@ def fold(inputs: Inputs, traces: Sequence[Sequence[Node]], *, enabled: bool = Tr
 
 
 def _can_fold(inputs: Inputs, traces: Sequence[Sequence[Node]]) -> bool:
-    """Return whether ranks can be equivalent.
+    """Return whether ranks can be equivalent under these inputs.
 
     Shared resources distinguish the ranks that queue for them.  Themis distinguishes ranks after
     the first collective: NPU 0 resets the loads, and the order of NPUs within a tick decides who is
@@ -99,9 +102,9 @@ def _uses_of(trace: Sequence[Node], numbers: "_Numbers") -> _Uses:
 
 
 class _Numbers:
-    """Numbers of nodes that are equal except for the names of groups and peers.
+    """Numbering of nodes, in which nodes that differ only in names of groups and peers are equal.
 
-    Most are found by identity, since traces of a job share most of their nodes.
+    Most nodes are found by identity, since traces of a job share most of their nodes.
     """
 
     def __init__(self) -> None:
@@ -147,13 +150,13 @@ def _refine(inputs: Inputs, uses: Sequence[_Uses]) -> tuple[int, ...]:
 
 
 def _numbered(things: Sequence[Hashable]) -> tuple[int, ...]:
-    """Return numbers by first appearance; equal things get equal numbers."""
+    """Return a number for each thing, by first appearance; equal things get equal numbers."""
     numbers: dict[Hashable, int] = {}
     return tuple(numbers.setdefault(thing, len(numbers)) for thing in things)
 
 
 def _depends_on_place(inputs: Inputs) -> bool:
-    """Return whether an algorithm treats members of one dimension differently."""
+    """Return whether some algorithm treats members of a dimension differently by their place."""
     return any(name == _TREE or name.startswith("one") for name in _algorithms(inputs))
 
 
@@ -165,7 +168,7 @@ _See = Callable[[Sequence[int]], Hashable]
 
 
 def _sight(inputs: Inputs, use: _Uses, rank: int) -> list[_See]:
-    """Return functions from the ranks' colours to the colours that ``rank`` sees."""
+    """Return functions of all ranks' colours, which return the colours that ``rank`` sees."""
     ways = ways_of(inputs.network)
     sees: list[_See] = []
     for name in use.groups:
@@ -187,7 +190,10 @@ def _peer_colour(peer: int, way: tuple[float, float]) -> _See:
 
 
 def _lines(inputs: Inputs, rank: int) -> list[_See]:
-    """Return the lines of a rank; all NPUs as one line if an algorithm requires it."""
+    """Return the functions of :func:`_sight` for the lines of ``rank`` in each dimension.
+
+    All NPUs are one line if an algorithm requires it.
+    """
     network = inputs.network
     ways = ways_of(network)
     if any(name.startswith("one") for name in _algorithms(inputs)):
@@ -203,7 +209,10 @@ def _lines(inputs: Inputs, rank: int) -> list[_See]:
 def _ring_colours(
     inputs: Inputs, ways: Callable[[int, int], tuple[float, float]], ranks: Sequence[int], rank: int
 ) -> _See:
-    """Return colours and distances of all others, in ring order and in pairs of halving."""
+    """Return a function of all ranks' colours: colours and distances of the others in ``ranks``.
+
+    They are in ring order from ``rank``, and then in the order of halving's partners.
+    """
     n, me = len(ranks), ranks.index(rank)
     others = [ranks[(me + k) % n] for k in range(1, n)]
     names = _algorithms(inputs)
@@ -218,7 +227,10 @@ def _ring_colours(
 def _group_names(
     inputs: Inputs, uses: Sequence[_Uses], kind: Sequence[int], first: Sequence[int]
 ) -> dict[int, dict[str, Hashable]]:
-    """Name each group by the kinds of its members, and its number among each member's groups."""
+    """Return a name of each group for each simulated rank, common to all of the group's members.
+
+    It consists of the kinds of the members, and the group's number among each member's groups.
+    """
     once = {id(use): use for use in uses}
     slots = {key: {name: i for i, name in enumerate(use.groups)} for key, use in once.items()}
     names: dict[int, dict[str, Hashable]] = {}

@@ -1,4 +1,4 @@
-"""Time, timers and links of ASTRA-sim: its bus, and the delays of its two network models."""
+"""Time, timers, memory bus and links of ASTRA-sim, with its two models of network delay."""
 
 import heapq
 from collections import deque
@@ -37,7 +37,7 @@ class Clock:
 
 
 class Timers:
-    """The callables of one NPU."""
+    """The pending calls of one NPU, which run together at each tick."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -81,18 +81,21 @@ class _State(Enum):
 
 
 class Bus:
-    """The bus of one NPU."""
+    """The bus between one NPU and its memory."""
 
     def __init__(self, model: BusModel, timers: Timers) -> None:
         inner = _joined(model, _INNER_PER_BYTE, timers, None)
         self._npu, self._agent = _joined(model, model.per_byte, timers, inner)
 
     def send(self, n_bytes: int, done: Call) -> None:
-        """Send from the NPU to its memory agent."""
+        """Send bytes from the NPU to its memory agent, then call ``done``."""
         self._npu.request(_Packet(n_bytes, False, False, done))
 
     def receive(self, n_bytes: int, done: Call, *, processed: bool, back: bool) -> None:
-        """Send from the memory agent to the NPU, which may reduce the bytes and return them."""
+        """Send bytes from the memory agent to the NPU, then call ``done``.
+
+        ``processed``: the NPU reduces them. ``back``: they return to the memory agent.
+        """
         self._agent.request(_Packet(n_bytes, processed, back, done))
 
 
@@ -121,7 +124,7 @@ class _End:
         self._last, self._turns = 0, 0
 
     def request(self, packet: _Packet) -> None:
-        """Send a packet; packets of the NPU are first fetched from its memory."""
+        """Queue a packet to send; an NPU's packets are first fetched from its memory."""
         self._through_inner(packet, lambda: self._queue(packet), from_memory=True)
 
     def _through_inner(
@@ -137,7 +140,7 @@ class _End:
         self._advance()
 
     def _advance(self) -> None:
-        """Send a waiting packet if it is this end's turn."""
+        """Send the next waiting packet if it is this end's turn on the bus."""
         if self._state is not _State.FREE or not self._sends:
             return
         if self._turns > _TURNS and self.other._sends and self.other._turns <= _TURNS:
@@ -180,7 +183,7 @@ class _End:
         self._advance()
 
     def _pass_on(self, packet: _Packet) -> None:
-        """Return the packet, or finish it."""
+        """Return the packet to the other end, or finish it."""
         if packet.back:
             packet.back = False
             self._through_inner(packet, lambda: self._queue(packet), back=True)
@@ -218,13 +221,13 @@ class Unaware:
         self._clock, self._ways = clock, ways(network)
 
     def send(self, source: int, target: int, n_bytes: int, arrived: Arrived) -> None:
-        """Deliver ``n_bytes``."""
+        """Call ``arrived`` when ``n_bytes`` from ``source`` reach ``target``."""
         latency, bandwidth = self._ways(source, target)
         self._clock.schedule(self._clock.now + int(latency + n_bytes / bandwidth), arrived)
 
 
 def ways(network: Network) -> Callable[[int, int], tuple[float, float]]:
-    """Return a cached function: latency (ns) and bandwidth (bytes/ns) between two NPUs."""
+    """Return a cached function of two NPUs: latency (ns) and bandwidth (bytes/ns) between them."""
     route, latency, bandwidth = routes(network), network.latency, network.bandwidth
 
     @cache
@@ -236,7 +239,7 @@ def ways(network: Network) -> Callable[[int, int], tuple[float, float]]:
 
 
 def routes(network: Network) -> Callable[[int, int], tuple[int, int]]:
-    """Return a function: the dimension and hops that a message between two NPUs uses."""
+    """Return a function of two NPUs: the dimension and the hops of a message between them."""
     dims = list(zip(network.blocks, network.sizes, strict=True))
 
     def route(source: int, target: int) -> tuple[int, int]:
@@ -254,14 +257,14 @@ def routes(network: Network) -> Callable[[int, int], tuple[int, int]]:
 
 @dataclass
 class _Line:
-    """A link that serves one message at a time, first in, first out."""
+    """One link, which sends one message at a time, first in, first out."""
 
     busy: bool = False
     queue: deque[tuple[int, Callable[[], None]]] = field(default_factory=deque)
 
 
 class Aware:
-    """Store-and-forward over the links of a single dimension."""
+    """A network with contention: store-and-forward over the links of a single dimension."""
 
     def __init__(self, clock: Clock, network: Network) -> None:
         if len(network.sizes) > 1:
@@ -279,7 +282,7 @@ class Aware:
         self._lines = [_Line() for _ in links.links]
 
     def send(self, source: int, target: int, n_bytes: int, arrived: Arrived) -> None:
-        """Deliver ``n_bytes`` hop by hop."""
+        """Send ``n_bytes`` hop by hop, and call ``arrived`` at the target."""
         self._hop(self._router.route(source, target), 0, n_bytes, arrived)
 
     def _hop(self, route: Sequence[int], at: int, n_bytes: int, arrived: Arrived) -> None:

@@ -25,12 +25,12 @@ from dimsweep.engine.kinds import CollectiveKind
 
 
 def replayed(node: Node) -> int:
-    """Return the ns of a recorded node; without a duration one cycle, as in ASTRA-sim."""
+    """Return the recorded ns of a node; 1 (a cycle) without a duration, as in ASTRA-sim."""
     return node.duration or 1
 
 
 class Replay:
-    """One rank's part of a custom collective; ``tag`` separates its messages from others."""
+    """The run of one rank's trace of a custom collective; ``tag`` separates its messages."""
 
     def __init__(
         self, npu: "Npu", tag: object, nodes: Sequence[Node], *, done: Callable[[], None]
@@ -78,7 +78,7 @@ Call = Callable[[], None]
 
 
 def costs_of(inputs: Inputs, *, flat: bool) -> Costs:
-    """Return the costs of a phase; ``flat`` means of a communicator group."""
+    """Return the delays of a phase's packets; ``flat``: the phase is of a communicator group."""
     system = inputs.system
     bandwidth = system.local_memory_bandwidth
 
@@ -90,9 +90,9 @@ def costs_of(inputs: Inputs, *, flat: bool) -> Costs:
 
 
 class Wires:
-    """Matching of sends and receives of one tag, source, target and size, in the order of both.
+    """Matches sends with receives of equal tag, source, target and size, in the order of both.
 
-    ``kind`` gives the NPU that simulates each rank: a message to one of its ranks goes to it.
+    ``kind`` gives the NPU that simulates each rank: a message to a rank goes to that NPU.
     """
 
     def __init__(self, carrier: Aware | Unaware, kind: Sequence[int], *, rendezvous: bool) -> None:
@@ -109,7 +109,7 @@ class Wires:
             inject()
 
     def receive(self, npu: "Npu", source: int, tag: object, n_bytes: int, received: Call) -> None:
-        """Receive a message; ``received`` is called when it has arrived."""
+        """Expect a message from ``source``; ``received`` is called when it has arrived."""
         expect = partial(self._expect, npu, source, tag, n_bytes, received)
         if self._rendezvous:
             self._inject(npu, source, ("control", tag), _CONTROL_BYTES, expect)
@@ -140,7 +140,7 @@ class Wires:
 
 @dataclass(eq=False)
 class Stream:
-    """A chunk in flight."""
+    """A chunk in flight on one NPU, in one of its phases."""
 
     tag: object
     priority: int
@@ -156,7 +156,7 @@ class Stream:
 
     @property
     def n_left(self) -> int:
-        """Number of phases left, including the current one."""
+        """Number of phases that the chunk has left, including the current one."""
         return len(self.chunk.phases) - self.at
 
 
@@ -167,7 +167,7 @@ class _Queue:
 
 
 class Npu:
-    """An NPU with timers, queues, and its collectives."""
+    """One simulated NPU: its timers, its queues of chunks, and its collectives."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class Npu:
         self._group_streams: dict[Hashable, int] = defaultdict(int)
 
     def run(self, chunks: Iterable[Chunk], priority: int, done: Call, *, group: str = "") -> None:
-        """Run the chunks of a collective, over a communicator group or over all ranks."""
+        """Run the chunks of a collective over a group or all ranks, then call ``done``."""
         chunks = list(chunks)
         if not chunks:
             self.timers.register(0, done)
@@ -263,7 +263,7 @@ class Npu:
             Exchange(port, costs, phase, ranks, done=done).start()
 
     def _end_phase(self, stream: Stream) -> None:
-        """End a phase in ASTRA-sim's order.
+        """End a chunk's phase, in ASTRA-sim's order of actions.
 
         Finish the collective, leave the queue, join the next queue, and then let others start.
         """
@@ -284,12 +284,12 @@ class Npu:
 
 
 def largest(phase: Phase) -> int:
-    """Return the larger number of bytes, before or after a phase."""
+    """Return the bytes that a member holds before or after a phase, whichever is larger."""
     return max(phase.n_bytes, final_size(phase.kind, phase.n_bytes, phase.n))
 
 
 class _Port:
-    """The view of one phase on its NPU."""
+    """The :class:`Port` of one phase of a chunk on its NPU."""
 
     def __init__(self, npu: Npu, tag: object) -> None:
         self.rank, self._npu, self._tag = npu.rank, npu, tag
@@ -316,9 +316,9 @@ PER_NPU = "PER_NPU_MEMORY_EXPANSION"
 
 
 def access_time(config: RemoteMemory, rank: int, n_bytes: int) -> int:
-    """Return the ns of an access without contention.
+    """Return the ns of a remote memory access of ``n_bytes`` without contention.
 
-    Raises :class:`DimsweepError` without a memory.
+    Raises :class:`DimsweepError` without a remote memory.
     """
     if config.kind == "NO_MEMORY_EXPANSION":
         raise DimsweepError(
@@ -331,7 +331,7 @@ def access_time(config: RemoteMemory, rank: int, n_bytes: int) -> int:
 
 
 class Memory:
-    """A server of accesses; accesses to one place wait for one another."""
+    """Remote memory: accesses to one place wait for one another."""
 
     def __init__(self, config: RemoteMemory) -> None:
         self._config = config
@@ -339,7 +339,7 @@ class Memory:
         self._waiting: dict[int, deque[tuple[Npu, int, Callable[[], None]]]] = defaultdict(deque)
 
     def access(self, npu: Npu, n_bytes: int, done: Callable[[], None]) -> None:
-        """Call ``done`` after an access to ``n_bytes``."""
+        """Call ``done`` after an access of ``npu`` to ``n_bytes``."""
         duration = access_time(self._config, npu.rank, n_bytes)
         if self._config.kind == PER_NPU:
             npu.timers.register(duration, done)

@@ -1,4 +1,4 @@
-"""Decompose the duration of a phase among equivalent members, independently of the network's speed.
+"""Decomposition of a phase among equivalent members into rounds, for any network speed.
 
 In most phases all concurrent waits of an NPU end at the same time: first the endpoint delays of all
 packets in flight, then perhaps their reductions, then their messages.  Such a phase takes the sum
@@ -30,7 +30,7 @@ Call = Callable[[], None]
 
 
 class Message(NamedTuple):
-    """A message, or several concurrent ones, to peers at the same distance."""
+    """A message over ``hops`` of dimension ``dim``; or one to each of ``peers`` so far away."""
 
     dim: int
     hops: int
@@ -39,7 +39,7 @@ class Message(NamedTuple):
 
 
 class Round(NamedTuple):
-    """A message (or None), then the endpoint delay and the reduction before the next one, in ns."""
+    """One round of a phase: a message (or None), then the endpoint delay and reduction in ns."""
 
     message: Message | None
     delay: int
@@ -79,7 +79,10 @@ def recipe(
 
 @dataclass
 class _Steps:
-    """A port that receives what it sends, and ends everything in flight together."""
+    """A :class:`Port` of one rank that assumes equal peers: it receives when it sends.
+
+    All waits in flight end together.
+    """
 
     rank: int
     route: Callable[[int, int], tuple[int, int]]
@@ -112,11 +115,11 @@ PS = 1000  # of a nanosecond, ASTRA-sim's cycle
 
 
 class NotLoweredError(Exception):
-    """The reason why a run must be interpreted."""
+    """Raised for runs that the phase kernel cannot simulate; the text is the reason."""
 
 
 class Wanted(NamedTuple):
-    """A collective over ``ranks`` with the group name ``group``, or over all ranks."""
+    """A requested collective, over the ``ranks`` of ``group``, or over all ranks."""
 
     kind: CollectiveKind
     n_bytes: int
@@ -126,7 +129,7 @@ class Wanted(NamedTuple):
 
 
 class Form(NamedTuple):
-    """A row of FORM; ``listed_variants`` is 0 for a collective without chunks."""
+    """The columns of a FORM row; ``listed_variants`` is 0 for a collective without chunks."""
 
     chunks: int
     listed_start: int
@@ -135,7 +138,7 @@ class Form(NamedTuple):
 
 
 class Plans:
-    """The rows of LISTED, PHASE_STEPS and STEP, which plans share; ``kind`` is by rank."""
+    """Builder of the tables LISTED, PHASE_STEPS and STEP; ``kind`` is the kind of each rank."""
 
     def __init__(self, inputs: Inputs, kind: Sequence[int]) -> None:
         self._inputs = inputs
@@ -148,7 +151,7 @@ class Plans:
         self.steps: list[tuple[int, int, int, float, float, int]] = []
 
     def collectives(self, rank: int, wanted: Sequence[Wanted], n: int) -> dict[Wanted, Form]:
-        """Return the forms of the ``wanted`` collectives of ``rank``, ``n`` in all.
+        """Return the form of each collective in ``wanted``; ``rank`` runs ``n`` collectives in all.
 
         Raises :class:`NotLoweredError` if a collective's phases depend on earlier ones or need
         single messages, and :class:`DimsweepError` if one cannot run.
@@ -167,7 +170,10 @@ class Plans:
         return forms
 
     def send(self, rank: int, peer: int, n_bytes: int) -> Form:
-        """Return the form of a message, which holds its operator's stream."""
+        """Return the form of a message of ``n_bytes`` from ``rank`` to ``peer``.
+
+        It holds its operator's stream instead of a port.
+        """
         message = Message(*self._route(rank, peer), n_bytes)
         start = len(self.listed)
         key = ("send", message)
@@ -197,7 +203,7 @@ class Plans:
     def _phase(
         self, rank: int, phase: Phase, ranks: Sequence[int], *, flat: bool
     ) -> tuple[int, int]:
-        """Return the dimension of a phase, and the number of its steps among all PHASE_STEPS."""
+        """Return the dimension of a phase, and the index of its steps in PHASE_STEPS."""
         if phase.algorithm == "doubleBinaryTree" or not self._are_equivalent(ranks):
             raise NotLoweredError("members of a collective are not alike")
         # The dimension and the queue do not matter, the members do.

@@ -1,8 +1,8 @@
 """A run of ASTRA-sim's simulation: its traces, lowered once as a program of the phase kernel.
 
-An NPU has three streams: the GPU, communication, and the CPU.  Each runs one node at a time, of the
-ready ones that with the lowest id.  A collective's chunks go through the queues of a class's ports;
-a message holds the communication stream.  Ends at one tick are handled one by one.
+An NPU has three streams: the GPU, communication, and the CPU.  Each runs one node at a time: of its
+ready nodes, the one with the lowest id.  A collective's chunks go through the queues of a class's
+ports; a message holds the communication stream.  Ends at one tick are handled one by one.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ _LONGEST = 2**53  # ns
 
 
 class Row(NamedTuple):
-    """A node of a class."""
+    """A trace's node on a class, as a row of the node table."""
 
     node: Node
     cls: int
@@ -62,7 +62,7 @@ class Row(NamedTuple):
 
 
 class Match(NamedTuple):
-    """The common properties of a send and its receive."""
+    """The properties in which a send and its receive must agree."""
 
     tag: int
     source: int  # classes
@@ -73,7 +73,7 @@ class Match(NamedTuple):
 def lower_structure(
     inputs: Inputs, traces: Sequence[Sequence[Node]], folding: Folding
 ) -> tuple[p.Structure, tuple[Row, ...]]:
-    """Lower one trace of each kind of ranks, as a class each.
+    """Return the structure of ``traces``, with one class for each kind of ranks, and its nodes.
 
     Raises :class:`NotLoweredError` for features that the kernel lacks, and for faulty traces, which
     the interpreter reports.
@@ -105,7 +105,7 @@ def _check(inputs: Inputs) -> None:
 
 
 def empty_structure(inputs: Inputs, folding: Folding) -> p.Structure:
-    """Return a structure of these classes without nodes."""
+    """Return a structure with the classes of ``folding`` and without nodes."""
     return p.Structure(
         _shape(inputs, folding, 1),
         *(np.zeros(0, dtype) for dtype in (p.NODE, np.uint32, p.FLOW, p.MEMBER, p.FORM)),
@@ -166,7 +166,7 @@ class _Lowering:
     def _collectives(
         self, rank: int, nodes: Sequence[Node], times: Sequence[int | None]
     ) -> dict[Wanted, Form]:
-        """Return the forms of the rank's collectives."""
+        """Return the form of each collective that ``rank`` runs."""
         collectives = [
             node
             for node, time in zip(nodes, times, strict=True)
@@ -196,7 +196,7 @@ class _Lowering:
         stream: int,
         forms: dict[Wanted, Form],
     ) -> tuple[p.NodeKind, int, int]:
-        """Return kind, duration (ns) and flow."""
+        """Return the kind of a trace's node, its duration (ns), and its flow's number."""
         if time == AT_ONCE:
             raise NotLoweredError("nodes that end as soon as they are issued")
         if time is not None:
@@ -256,7 +256,7 @@ class _Lowering:
         return receiver
 
     def _in_order(self, nodes: Sequence[int]) -> bool:
-        """Return whether each node waits for the one before, perhaps indirectly."""
+        """Return whether each of ``nodes`` waits for the one before it, perhaps indirectly."""
         return all(self._waits_for(b, a) for a, b in pairwise(nodes))
 
     def _waits_for(self, node: int, before: int) -> bool:
@@ -367,7 +367,7 @@ class _Lowering:
 
 @dataclass(frozen=True)
 class Program:
-    """Inputs and traces, folded and, if the phase kernel can run them, lowered."""
+    """ASTRA-sim's inputs and traces, folded and, if the phase kernel can run them, lowered."""
 
     inputs: Inputs
     traces: Sequence[Sequence[Node]]
@@ -377,9 +377,10 @@ class Program:
     interpreted: str  # why the phase kernel cannot run it; "" if it can
 
     def run(self) -> Cycles:
-        """Simulate; falls back to :func:`interpret`, with the same result.
+        """Return the cycles of the run, by the phase kernel or else by :func:`interpret`.
 
-        Raises :class:`DimsweepError` naming ranks that wait for one another for ever.
+        Both give the same result. Raises :class:`DimsweepError` naming ranks that wait for one
+        another for ever.
         """
         if self.phases is not None:
             run = try_one(self.phases)
@@ -404,7 +405,7 @@ class Program:
 
 
 def _covered(spans: list[tuple[int, int]]) -> int:
-    """Return the length of the union of spans."""
+    """Return the length of the union of ``spans``, given as (start, end)."""
     total, until = 0, 0
     for start, end in sorted(spans):
         total += max(0, end - max(start, until))
@@ -415,7 +416,7 @@ def _covered(spans: list[tuple[int, int]]) -> int:
 def program_on(
     cluster: Cluster, structure: p.Structure, folding: Folding, rows: Sequence[Row]
 ) -> p.Program:
-    """Return the program of the phase kernel."""
+    """Return ``structure`` as a program of the phase kernel on ``cluster``."""
     names = p.Names(
         node=tuple(row.node.name for row in rows),
         stream=("communication", "cpu"),
@@ -434,9 +435,10 @@ def program_on(
 
 
 def lower(inputs: Inputs, traces: Sequence[Sequence[Node]], *, folded: bool = True) -> Program:
-    """Prepare ``traces``, one a rank; when not ``folded``, every rank and message is simulated.
+    """Return ``traces``, one for each rank, as a program that can run.
 
-    Raises :class:`DimsweepError` for another number of traces than NPUs.
+    If not ``folded``, every rank and message is simulated. Raises :class:`DimsweepError` for
+    another number of traces than NPUs.
     """
     network = inputs.network
     if len(traces) != network.n_npus:
@@ -457,7 +459,7 @@ def lower(inputs: Inputs, traces: Sequence[Sequence[Node]], *, folded: bool = Tr
 
 
 def simulate(inputs: Inputs, traces: Sequence[Sequence[Node]], *, folded: bool = True) -> Cycles:
-    """Simulate ``traces``, one a rank; when ``folded``, one rank of each kind.
+    """Return the cycles of ``traces``, one for each rank; if ``folded``, simulate one of each kind.
 
     Raises :class:`DimsweepError` when ranks wait for one another for ever, naming them.
     """
@@ -466,7 +468,7 @@ def simulate(inputs: Inputs, traces: Sequence[Sequence[Node]], *, folded: bool =
 
 @dataclass(frozen=True)
 class _Interpreter:
-    """A runner of single points that simulates single NPUs and messages where needed."""
+    """A :class:`Witness` that simulates a point NPU by NPU, message by message."""
 
     inputs: Inputs
     traces: Sequence[Sequence[Node]]
@@ -522,7 +524,7 @@ def lower_for_sweep(
 
 
 def _anywhere(inputs: Inputs) -> Inputs:
-    """Return inputs with a network on which only ranks equivalent at all bandwidths are so."""
+    """Return ``inputs`` with a network on which equal ranks are equal at all bandwidths."""
     network, n = inputs.network, len(inputs.network.sizes)
     different = replace(
         network,

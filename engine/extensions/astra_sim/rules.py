@@ -52,7 +52,7 @@ MESSAGE, DELAY, REDUCTION, NO_WAIT = range(4)
 
 
 class Notes(NamedTuple):
-    """Notes on the events of a run."""
+    """Notes of the phase kernel on a run's events, by which it orders simultaneous ends."""
 
     serial: Longs  # of each slot of a place: how many phases started before the one that it serves
     marked: Longs  # of each class: when something that had begun before ended last
@@ -61,7 +61,7 @@ class Notes(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """Waits of one activity, backwards; the next one is part ``part`` of step ``step``."""
+    """A chain of an activity's waits, read backwards; next is part ``part`` of step ``step``."""
 
     phase: int  # in PhaseTimes.phases, or NONE for one wait of ``single`` ps
     step: int
@@ -82,7 +82,7 @@ def first_to_end(sim: Sim, cls: int, now: int) -> int:
 
 @inlined
 def is_stream(sim: Sim, cls: int, slot: int) -> bool:
-    """Return whether a slot of the class is a timed stream, not a place at a port."""
+    """Return whether ``slot`` is a timed stream of the class, not a place at a port."""
     return slot - slots_of(sim, cls)[0] < sim.s.shape.n_timed
 
 
@@ -107,7 +107,7 @@ def _earlier_phase(sim: Sim, cls: int, one: int, other: int) -> int:
 
 @kernel
 def _started_first(sim: Sim, cls: int, one: int, other: int) -> int:
-    """Return which of two phases started first.
+    """Return which of two phases of a class started first.
 
     UNKNOWN for computations and messages, and for a collective that began when another one ended,
     which keeps its last place until the next has begun.
@@ -148,7 +148,7 @@ def _chain_of_phase(sim: Sim, at: int) -> Chain:
 
 @kernel
 def _last_wait(sim: Sim, chain: Chain) -> tuple[int, float, Chain]:
-    """Return the last wait of the chain, its kind and picoseconds, and the chain before it."""
+    """Return the kind and picoseconds of a chain's last wait, and the chain before that wait."""
     if chain.phase < 0:
         if chain.left == 0:
             return NO_WAIT, 0.0, chain
@@ -184,7 +184,7 @@ _TIED = -1
 
 @inlined
 def _message_time(sim: Sim, steps: Any, step: Any, held: float, d: int) -> float:
-    """Return the time of a message, rounded once, bit by bit as on the link itself."""
+    """Return the ps of a message, rounded once, bit by bit as on the link itself."""
     ticks = PICOSECONDS / PS
     link = sim.times.bandwidth[d] / np.rint(1.0 / steps.share)
     hops = float(step.hops) * sim.times.latency[d]
@@ -205,7 +205,7 @@ def _begin(sim: Sim) -> None:
 
 @inlined
 def _send_off(sim: Sim, node: int, f: int, now: int) -> None:
-    """Time a message on its operator's stream, which it holds."""
+    """Set the end of message ``f``, which holds its operator's stream until then."""
     chunk = sim.st.chunks[sim.s.flows[f].chunk_start]
     phase = sim.times.phases[chunk.first]
     if phase.port != NONE:
@@ -218,7 +218,7 @@ def _send_off(sim: Sim, node: int, f: int, now: int) -> None:
 
 @inlined
 def _expect(sim: Sim, node: int, send: int, now: int) -> None:
-    """Mark a tie: the order of another class's message and its receive is unknown."""
+    """Mark the run as tied: another class's message may arrive before or after its receive."""
     if sim.st.nodes[send].end == now and sim.s.nodes[send].cls != sim.s.nodes[node].cls:
         sim.own.tied[0] = True
 
@@ -237,7 +237,7 @@ def _in_turn(sim: Sim, cls: int, now: int) -> bool:
 
 @kernel
 def _end_due(sim: Sim, cls: int, last: int, now: int) -> int:
-    """Return the first of all ends in the class at this instant.
+    """End the class's first due activity; return 1 if a node ends by it, else 0, or _TIED.
 
     A receive whose message has already arrived ends last; it is among ``ending``.
     """
@@ -260,7 +260,7 @@ def _end_due(sim: Sim, cls: int, last: int, now: int) -> int:
 
 @inlined
 def _end_on_stream(sim: Sim, cls: int, slot: int, now: int) -> None:
-    """End the node or message of a timed stream."""
+    """End the node or message that runs on a timed stream."""
     sim.st.due[slot] = NEVER
     node = sim.st.streams[stream_of(sim, cls, slot)].node
     f = sim.s.nodes[node].flow
@@ -273,7 +273,7 @@ def _end_on_stream(sim: Sim, cls: int, slot: int, now: int) -> None:
 
 @inlined
 def _check_receiver(sim: Sim, f: int, now: int) -> None:
-    """Mark a tie if a message arrives at another class together with another event there."""
+    """Mark the run as tied if message ``f`` arrives at another class at an event's instant."""
     s, st, notes, receiver = sim.s, sim.st, sim.own, sim.s.flows[f].receiver
     if receiver == NONE or st.nodes[receiver].state != RUNNING:
         return
@@ -305,6 +305,6 @@ def _new_notes(n_slots: int, n_classes: int) -> Notes:
 
 
 class ItsRules:
-    """The phase kernel's entrances by these rules."""
+    """The entry points of the phase kernel, compiled with ASTRA-sim's rules."""
 
     run_points, time_phases, add_phases = map(staticmethod, build_entrances(_RULES, _new_notes))

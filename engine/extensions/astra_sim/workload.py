@@ -1,4 +1,4 @@
-"""Interpret ranks node by node, and return the cycles of a run."""
+"""Interpreter of ASTRA-sim's traces, node by node and message by message."""
 
 import bisect
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from dimsweep.engine.kinds import CollectiveKind
 
 
 class Times(NamedTuple):
-    """The times of a rank in ns."""
+    """The end, computation and communication times of one rank, in ns."""
 
     finished: int  # end of the rank
     gpu: int  # computations of its GPU
@@ -29,7 +29,7 @@ class Times(NamedTuple):
 
 @dataclass(frozen=True)
 class Cycles:
-    """The cycles of a run in which one rank of each kind was simulated."""
+    """The result of an ASTRA-sim run, in ns (its cycles), of one simulated rank of each kind."""
 
     kind: tuple[int, ...]  # of each rank
     of_kind: tuple[Times, ...]
@@ -47,7 +47,7 @@ class Cycles:
 
     @cached_property
     def exposed(self) -> tuple[int, ...]:
-        """Time of each rank that ASTRA-sim calls exposed.
+        """Time of each rank in ns that ASTRA-sim calls exposed communication.
 
         It is the end minus the time of the GPU's computations, or, for replayed nodes, minus the
         time of all nodes that are not the CPU's.
@@ -66,7 +66,7 @@ class Cycles:
 
     @property
     def method(self) -> str:
-        """Method of the simulation, in words."""
+        """Name of the simulation method that was used, for reports."""
         ranks = "one rank of each kind" if self.n_kinds < len(self.kind) else "every rank"
         return f"{ranks}, {'phase by phase, compiled' if self.compiled else 'message by message'}"
 
@@ -75,7 +75,7 @@ AT_ONCE = -1
 
 
 def own_time(node: Node, system: System) -> int | None:
-    """Return the ns of a node without regard to others, or AT_ONCE if it ends when it is issued.
+    """Return the ns that a node takes, if independent of other nodes, or AT_ONCE for no time.
 
     None if the time depends on the network or the memory.  Raises :class:`DimsweepError` for a
     missing roofline.
@@ -111,7 +111,7 @@ def _compute_time(node: Node, system: System) -> int:
 
 
 def check_peer(node: Node, rank: int, peer: int, n: int) -> None:
-    """Raise :class:`DimsweepError` unless ``peer`` is another one of ``n`` ranks.
+    """Raise :class:`DimsweepError` unless ``peer`` is another rank among ``n`` ranks.
 
     Also raised for a message without a needed attribute.
     """
@@ -126,7 +126,7 @@ def check_peer(node: Node, rank: int, peer: int, n: int) -> None:
 
 
 def kind_of(node: Node, rank: int) -> CollectiveKind:
-    """Return the kind of a collective.
+    """Return the kind of collective that a node runs.
 
     Raises :class:`DimsweepError` for one that is not simulated, or lacks an attribute.
     """
@@ -165,7 +165,7 @@ def members_of(node: Node, rank: int, inputs: Inputs) -> Sequence[int] | None:
 
 
 class Rank:
-    """The progress of one rank through its trace."""
+    """The run of one rank's trace: its ready and running nodes, and the times so far."""
 
     def __init__(self, npu: Npu, nodes: Sequence[Node], inputs: Inputs, memory: Memory) -> None:
         self.npu, self._inputs, self._memory = npu, inputs, memory
@@ -186,7 +186,7 @@ class Rank:
         self._communicating, self._since = 0, 0
 
     def fire(self) -> None:
-        """Issue all nodes that can be issued."""
+        """Issue all ready nodes whose hardware is free."""
         while True:
             taken = self._pass()
             # ASTRA-sim would wait for a completion that never comes.
@@ -196,7 +196,7 @@ class Rank:
             self.finished = self.npu.timers.now
 
     def waiting(self) -> list[str]:
-        """Describe unfinished nodes for a message: the running ones, else the ready ones."""
+        """Return the unfinished nodes in words: the running ones, else the ready ones."""
         return [self._nodes[i].name for i in self._running or self._ready]
 
     def _pass(self) -> int:
@@ -275,12 +275,12 @@ class Rank:
 
 
 def is_gpu(node: Node) -> bool:
-    """Return whether the GPU computes."""
+    """Return whether the node is a computation of the GPU."""
     return node.type is NodeType.COMP and not node.on_cpu
 
 
 def is_hidden(node: Node, system: System) -> bool:
-    """Return whether ASTRA-sim counts the node's time as the GPU's.
+    """Return whether ASTRA-sim counts the node's time as the GPU's, so not as exposed.
 
     It does so for all replayed nodes, even communication, except those of the CPU.  A broadcast is
     replayed, but not by that rule.
@@ -289,7 +289,7 @@ def is_hidden(node: Node, system: System) -> bool:
 
 
 def slot_of(node: Node) -> str:
-    """Return the hardware that a node occupies; a receive needs none."""
+    """Return the hardware that a node occupies: GPU, network or CPU; a receive needs none."""
     if node.type is NodeType.COMM_RECV:
         return ""
     if node.on_cpu:
@@ -298,7 +298,7 @@ def slot_of(node: Node) -> str:
 
 
 def interpret(inputs: Inputs, traces: Sequence[Sequence[Node]], folding: Folding) -> Cycles:
-    """Simulate one rank of each kind, message by message.
+    """Return the cycles of a run, simulated message by message for one rank of each kind.
 
     Raises :class:`DimsweepError` when ranks wait for one another for ever, naming them.
     """

@@ -1,4 +1,4 @@
-"""Recorded runs of ns-3: their files, random streams, and the choice among equal paths."""
+"""Recorded runs of ns-3: their files, random numbers, and the choice among equal routes."""
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ _WORD = 0xFFFFFFFF
 
 
 class Ways:
-    """The shortest routes between the hosts of a topology; hosts do not forward."""
+    """The shortest routes between the hosts of a topology; hosts do not forward packets."""
 
     def __init__(self, links: Iterable[tuple[int, int]], switches: Iterable[int]) -> None:
         self._switches = frozenset(switches)
@@ -41,7 +41,10 @@ class Ways:
         self._hops: dict[tuple[int, int], tuple[int, ...]] = {}
 
     def way(self, source: int, target: int, source_port: int, target_port: int) -> tuple[int, ...]:
-        """Return the nodes from host ``source`` to host ``target``, both included."""
+        """Return the nodes on the route from host ``source`` to host ``target``, both included.
+
+        A hash of addresses and ports chooses among equal routes, as in ns-3.
+        """
         key = mixed(address(source), address(target), source_port | target_port << 16)
         way = [source]
         while way[-1] != target:
@@ -50,7 +53,7 @@ class Ways:
         return tuple(way)
 
     def _next_hops(self, node: int, target: int) -> tuple[int, ...]:
-        """Return the nodes one hop nearer to ``target``, from the highest number down."""
+        """Return the neighbours of ``node`` that are nearer to ``target``, highest number first."""
         if (node, target) not in self._hops:
             left = self._distances_to(target)
             nearer = [n for n in self._beside[node] if left.get(n, -1) == left[node] - 1]
@@ -73,12 +76,12 @@ class Ways:
 
 
 def address(node: int) -> int:
-    """Return the IPv4 address of a node: 11.0.0.1 with its number in the second and third byte."""
+    """Return ns-3's IPv4 address of a node: 11.x.y.1, with the node's number in x and y."""
     return 0x0B000001 + (node // 256 << 16) + (node % 256 << 8)
 
 
 def mixed(*words: int) -> tuple[int, ...]:
-    """Return 32-bit words as MurmurHash3 mixes them, for any seed."""
+    """Return 32-bit ``words`` mixed as MurmurHash3 does, independently of the seed."""
     return tuple(_rotated(k * 0xCC9E2D51 & _WORD, 15) * 0x1B873593 & _WORD for k in words)
 
 
@@ -109,7 +112,7 @@ _MADE_PER_NODE = 9
 
 
 class MarkingDraws:
-    """The random numbers in [0, 1) of the switches of a run; a call returns the next ``n``."""
+    """The random numbers in [0, 1) by which switches mark packets; a call returns ``n`` of them."""
 
     def __init__(self, n_nodes: int, run: int) -> None:
         made = _MADE_BEFORE + _MADE_PER_NODE * n_nodes
@@ -122,7 +125,7 @@ class MarkingDraws:
 
 
 def _start(a: _Matrix, made: int, run: int, m: int) -> tuple[Longs, Longs]:
-    """Return the state of the next stream, and the matrix that leads to the one after it."""
+    """Return the initial state of the next random stream, and the matrix to the stream after it."""
     stream = _power(a, 1 << _STREAM, m)
     state = _product(_power(a, run << _SUBSTREAM, m), _SEED, m)
     state = _product(_power(stream, made, m), state, m)
@@ -148,7 +151,7 @@ def _product(a: _Matrix, b: _Matrix, m: int) -> _Matrix:
 
 @kernel
 def _advance(state: Longs, by: Longs, m: int) -> None:
-    """Multiply a vector by a matrix, modulo m < 2^32."""
+    """Multiply the vector ``state`` by the matrix ``by`` in place, modulo ``m`` < 2^32."""
     modulus = np.uint64(m)
     x, y, z = np.uint64(state[0]), np.uint64(state[1]), np.uint64(state[2])
     for i in range(3):
@@ -161,7 +164,7 @@ def _advance(state: Longs, by: Longs, m: int) -> None:
 
 @compiled
 def _draw(s: Longs, next_s: Longs, t: Longs, next_t: Longs, draws: Floats) -> None:
-    """Draw the first number of each of the next streams."""
+    """Write the first random number of each of the next streams into ``draws``."""
     for i in range(len(draws)):
         p1 = (1403580 * s[1] - 810728 * s[0]) % _M1
         p2 = (527612 * t[2] - 1370589 * t[0]) % _M2
@@ -178,10 +181,11 @@ _TRANSPORTS: dict[int, type[Transport]] = {1: Dcqcn, 3: Hpcc, 7: Timely, 8: Dctc
 
 
 class Build(StrEnum):
-    """``ASIS``: as shipped with ASTRA-sim; ``RESTORED``: as written by HPCC's authors.
+    """The build of the simulator whose behaviour is reproduced.
 
-    ASTRA-sim's build has a link header of 2 bytes instead of 14, loses the sending times of
-    TIMELY's data, and its network cards also wait for queue pairs that have nothing left to send.
+    ``ASIS``: as shipped with ASTRA-sim. ``RESTORED``: as written by HPCC's authors. ASTRA-sim's
+    build has a link header of 2 bytes instead of 14, loses the sending times of TIMELY's data, and
+    its network cards also wait for queue pairs that have nothing left to send.
     """
 
     ASIS = "asis"
@@ -190,7 +194,7 @@ class Build(StrEnum):
 
 @dataclass(frozen=True)
 class Topology:
-    """A network; nodes that are not switches are hosts."""
+    """A network of ns-3, by numbers of nodes; nodes that are not switches are hosts."""
 
     n_nodes: int
     switches: tuple[int, ...]
@@ -199,7 +203,7 @@ class Topology:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A network, its flows, and the simulator's configuration."""
+    """A recorded run: a network, its flows, and the simulator's configuration."""
 
     topology: Topology
     # Source, target, bytes, start in ns, and the flows that must end first.
@@ -210,9 +214,9 @@ class Scenario:
 def simulate_scenario(
     scenario: Scenario, mode: int, *, window: bool, build: Build = Build.ASIS, run: int = 1
 ) -> PacketRun:
-    """Simulate a scenario as the simulator does; times are nanoseconds.
+    """Return the flows and ports of a scenario, simulated as ns-3 does; times are nanoseconds.
 
-    ``mode`` is CC_MODE, ``window`` HAS_WIN, ``run`` the number of the random streams' run.
+    ``mode`` is CC_MODE, ``window`` HAS_WIN, ``run`` the run number of ns-3's random streams.
 
     Raises :class:`DimsweepError` for another mode, and for headroom that exceeds the buffers: there
     the simulator computes with a wrapped number.
@@ -289,7 +293,7 @@ def _transport(config: Mapping[str, Any], mode: int, build: Build) -> Transport:
 
 
 def _rate(text: str) -> int:
-    """Parse a rate such as ``50Mb/s`` to bits a second."""
+    """Return a rate in bits/s from text such as ``50Mb/s``."""
     return int(float(text.removesuffix("Mb/s")) * 10**6)
 
 
@@ -313,9 +317,9 @@ def _fabric(scenario: Scenario) -> Fabric:
 def _switch_port(
     end: tuple[int, int, int, int], host_rate: int, markings: dict[int, Marking]
 ) -> Port:
-    """Return a switch port; its headroom is three times the content of the link.
+    """Return a port of a switch; its headroom is three times the bytes in flight on the link.
 
-    Ports faster than those of hosts have more.
+    Ports faster than those of hosts have more headroom.
     """
     node, to, rate, delay = end
     if rate not in markings:
@@ -333,7 +337,7 @@ def _switch_port(
 
 
 def _markings(config: Mapping[str, Any]) -> dict[int, Marking]:
-    """Return markings by the port's rate; thresholds are in units of 1,000 bytes."""
+    """Return the ECN marking of each port rate; thresholds are in units of 1,000 bytes."""
     start, full, most = (_map(config[key]) for key in ("KMIN_MAP", "KMAX_MAP", "PMAX_MAP"))
     return {
         rate: Marking(int(start[rate] * 1000), int(full[rate] * 1000), most[rate])
@@ -342,7 +346,7 @@ def _markings(config: Mapping[str, Any]) -> dict[int, Marking]:
 
 
 def _map(text: str) -> dict[int, float]:
-    """Parse ``2 25000000000 100 100000000000 400``: a count, then rates and values."""
+    """Return the values by rate in ``2 25000000000 100 100000000000 400``: a count, then pairs."""
     words = text.split()[1:]
     return {int(rate): float(value) for rate, value in zip(words[::2], words[1::2], strict=True)}
 

@@ -29,7 +29,7 @@ from dimsweep.engine.workload.trained import TrainedLayer, TrainedNetwork, Value
 
 @dataclass(frozen=True)
 class Restructured:
-    """A network on workers.
+    """A trained network distributed over workers, with pruned weights.
 
     Pruned weights are 0; units keep the order of the trained network.
     """
@@ -39,9 +39,9 @@ class Restructured:
     workers: Workers
 
     def sent(self, number: int) -> NDArray[np.int64]:
-        """Return the input values of a layer that each worker sends to each other one for a sample.
+        """Return the number of input values of a layer that each worker sends to each other worker.
 
-        Shape (K, K), from row to column.
+        It is for one sample; shape (K, K), from row to column.
         """
         k = len(self.workers.speed)
         here, there = self.placement.places[number : number + 2]
@@ -56,7 +56,7 @@ class Restructured:
         return sum(int(self.sent(number).sum()) for number in range(len(self.network.layers)))
 
     def products(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the multiply-adds of a layer for one sample on each worker, shape (K,) each.
+        """Return the multiply-adds of a layer on each worker for one sample, shape (K,) twice.
 
         The first array counts inputs of the same worker, the second one inputs of other workers.
         """
@@ -78,7 +78,7 @@ class Restructured:
 
 @dataclass(frozen=True)
 class Task:
-    """The input of a method; random numbers start from ``seed``."""
+    """The input of a distribution method: network, workers, penalty, samples and seed."""
 
     network: TrainedNetwork
     workers: Workers
@@ -94,7 +94,7 @@ class Task:
 
 
 def _repurpose(task: Task) -> Placement:
-    """Group units that need one another by alternation, and prune."""
+    """Return RePurpose's placement: units that need one another are grouped, then pruned."""
     problem = task.problem()
     starts = (task.as_it_lies(), clustered(problem, task.seed))
     best = min(starts, key=lambda places: problem.objective(places, problem.prune(places)))
@@ -102,18 +102,18 @@ def _repurpose(task: Task) -> Placement:
 
 
 def _direct(task: Task) -> Placement:
-    """Prune for units in their order: the first ones on the first worker, and so on."""
+    """Return the pruned placement of units in their order, the first ones on the first worker."""
     return _pruned(task.problem(), task.as_it_lies())
 
 
 def _random(task: Task) -> Placement:
-    """Prune for units in a random order."""
+    """Return the pruned placement of units in a random order."""
     rng = np.random.default_rng(task.seed)
     return _pruned(task.problem(), [rng.permutation(places) for places in task.as_it_lies()])
 
 
 def _magnitude(task: Task) -> Placement:
-    """Prune the smallest weights, for units in their order.
+    """Return the placement of units in their order, with the smallest weights pruned.
 
     The share of the map that other methods give up for traffic and weights is given up for weights.
     """
@@ -123,7 +123,7 @@ def _magnitude(task: Task) -> Placement:
 
 
 def _naive(task: Task) -> Placement:
-    """Keep all weights, and units in their order."""
+    """Return the placement of units in their order, with all weights kept."""
     masks: list[Mask] = [
         np.asarray(task.network.blocks(number).any(axis=2))
         for number in range(len(task.network.layers))
@@ -154,7 +154,7 @@ def restructure(
     calibration: Values | None = None,
     seed: int = 0,
 ) -> Restructured:
-    """Distribute ``network`` over ``workers`` by one of :data:`METHODS`.
+    """Return ``network`` distributed over ``workers`` by one of :data:`METHODS`.
 
     ``calibration``, samples of shape (N, *input_shape), weighs the error by the variance of inputs,
     and the kept weights are fitted to the samples afterwards.  The naive method changes no weight.
@@ -218,7 +218,10 @@ def _cut(network: TrainedNetwork, number: int, mask: Mask) -> TrainedLayer:
 
 
 def _fitted(layer: TrainedLayer, mask: Mask, patches: Values, sums: Values) -> TrainedLayer:
-    """Return the layer with the weights of its mask nearest to ``sums`` (N, positions, out)."""
+    """Return ``layer`` with the weights inside ``mask`` by which its sums are nearest to ``sums``.
+
+    ``sums`` have shape (N, positions, out), for the inputs in ``patches``.
+    """
     x, y = patches.reshape(-1, patches.shape[-1]), sums.reshape(-1, sums.shape[-1])
     centre, target = x.mean(axis=0), y.mean(axis=0)
     x, y = x - centre, y - target

@@ -1,4 +1,4 @@
-"""Place units on workers: a start by spectral clustering, then alternation.
+"""Placement of units (neurons, channels) on workers: spectral clustering, then alternation.
 
 The alternation prunes for the current places, then assigns units anew, until nothing improves.
 """
@@ -19,7 +19,7 @@ _GAIN = 1e-3  # of the objective, for which another sweep is worth its time
 
 @dataclass(frozen=True)
 class Placement:
-    """The places of all units, and the kept pairs of units."""
+    """The worker of each unit, and the pairs of units whose weights are kept."""
 
     places: tuple[Places, ...]
     masks: tuple[Mask, ...]
@@ -27,10 +27,11 @@ class Placement:
 
 
 def alternate(problem: Problem, start: Sequence[Places]) -> Placement:
-    """Improve on ``start`` until no boundary's assignment does; the objective never rises.
+    """Return a placement improved from ``start`` until no boundary's assignment improves it.
 
-    A step assigns the units of one boundary, as outputs of the layer before it and as inputs of the
-    layer behind it, so that both agree on their places; then it prunes both layers.
+    The objective never rises. A step assigns the units of one boundary, as outputs of the layer
+    before it and as inputs of the layer behind it, so that both agree on their places; then it
+    prunes both layers.
     """
     places = list(start)
     state = Placement(tuple(places), tuple(problem.prune(places)), ())
@@ -51,7 +52,7 @@ def alternate(problem: Problem, start: Sequence[Places]) -> Placement:
 
 
 def _step(problem: Problem, state: Placement, boundary: int, shared: bool) -> Placement:
-    """Assign the units of a boundary anew, and prune the layers around it."""
+    """Return the placement after assigning a boundary's units and pruning the layers around it."""
     places, masks = list(state.places), list(state.masks)
     cost = np.zeros((problem.units[boundary], len(problem.workers.speed)))
     above, below = boundary - 1, boundary  # the layers that it is the output, and the input of
@@ -71,7 +72,7 @@ def _step(problem: Problem, state: Placement, boundary: int, shared: bool) -> Pl
 
 
 def assign(cost: Values, slots: NDArray[np.int64]) -> Places:
-    """Return the cheapest workers of n units, shape (n,), for ``cost`` of shape (n, K).
+    """Return the workers of n units, shape (n,), with the least total ``cost`` of shape (n, K).
 
     Worker k holds ``slots[k]`` units, n in all (Munkres, J. SIAM 1957, with a column for each
     slot).
@@ -85,7 +86,7 @@ def assign(cost: Values, slots: NDArray[np.int64]) -> Places:
 
 
 def contiguous(slots: NDArray[np.int64]) -> Places:
-    """Place the first units on the first worker, the next ones on the second, and so on."""
+    """Return the worker of each unit: first units on the first worker, next on the second, ..."""
     return np.repeat(np.arange(len(slots)), slots)
 
 
@@ -130,7 +131,7 @@ def clustered(problem: Problem, seed: int) -> list[Places]:
 
 
 def _balanced(problem: Problem, points: list[Values], rng: np.random.Generator) -> list[Places]:
-    """Run k-means on ``points`` of length 1.
+    """Return k-means clusters of each boundary's ``points``, which have length 1.
 
     The final clusters have the sizes of the workers' slots at every boundary.
     """
@@ -148,7 +149,7 @@ def _balanced(problem: Problem, points: list[Values], rng: np.random.Generator) 
 
 
 def _distant_points(points: Values, k: int, rng: np.random.Generator) -> Values:
-    """Return ``k`` of the points, each as far as possible from the ones before."""
+    """Return ``k`` of the points, each as far as possible from those chosen before it."""
     chosen = [points[rng.integers(len(points))]]
     nearest = points @ chosen[0]
     for _ in range(k - 1):

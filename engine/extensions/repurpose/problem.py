@@ -1,4 +1,4 @@
-"""The minimised objective: a layer's deviation from the trained map, its weights, and its traffic.
+"""The objective of restructuring: a layer's error, its kept weights, and its traffic.
 
 The *loss* of a pair of units is the layer's error without the weights between them.  With inputs x
 of variance s (1 without samples) and a bias that corrects their mean, the squared Frobenius error
@@ -48,11 +48,11 @@ class Workers:
 
     @classmethod
     def build_equal(cls, k: int) -> "Workers":
-        """Build ``k`` equally fast workers; a link of cost 1 joins every two of them."""
+        """Return ``k`` equally fast workers; a link of cost 1 joins every two of them."""
         return cls((1.0,) * k, 1.0 - np.eye(k))
 
     def slots(self, n: int) -> NDArray[np.int64]:
-        """Return the number of ``n`` units that each worker holds, shape (K,).
+        """Return how many of ``n`` units each worker holds, shape (K,).
 
         It is in proportion to the speed, with the largest remainders rounded up.
         """
@@ -84,36 +84,37 @@ class Penalty:
 
 @dataclass(frozen=True)
 class LayerProblem:
-    """One layer's part of the objective."""
+    """One layer's part of the objective, with the loss of each pair of units."""
 
     loss: Values  # (out, in), without each pair of units
     keep: float  # penalty of a kept pair
     send: Values  # (K, K), penalty of an input unit's values from one worker to another
 
     def thresholds(self, here: Places) -> Values:
-        """Return the cost of having each input unit of ``here`` on each worker: (in, K)."""
+        """Return the cost of sending an input unit from place ``here`` to each worker, (in, K)."""
         return self.send[here]
 
     def prune(self, here: Places, there: Places) -> Mask:
-        """Return the pairs of units to keep: the proximal step, exact for given places.
+        """Return the pairs of units to keep for given places of inputs and outputs.
 
-        A worker's use of an input unit (a block of weights) is kept if its pairs reduce the error
-        by more than the cost of sending the unit's values.  Within it a pair is kept if it reduces
-        the error by more than the cost of its weights (hard thresholds, of blocks and of pairs).
+        This is the exact proximal step. A worker's use of an input unit (a block of weights) is
+        kept if its pairs reduce the error by more than the cost of sending the unit's values.
+        Within it a pair is kept if it reduces the error by more than the cost of its weights (hard
+        thresholds, of blocks and of pairs).
         """
         gain = np.maximum(self.loss - self.keep, 0.0)
         used = sum_by_worker(gain, there, len(self.send)) > self.thresholds(here).T
         return (gain > 0) & used[there]
 
     def cost(self, mask: Mask, here: Places, there: Places) -> float:
-        """Return the layer's part of the objective."""
+        """Return the layer's part of the objective for kept pairs ``mask`` and given places."""
         kept = int(mask.sum())
         lost = float(self.loss.sum(where=~mask))
         used = sum_by_worker(mask, there, len(self.send)) > 0
         return lost + self.keep * kept + float(self.thresholds(here).T[used].sum())
 
     def as_outputs(self, mask: Mask, here: Places, there: Places, *, shared: bool) -> Values:
-        """Return the cost of each output unit on each worker, shape (out, K), for the current uses.
+        """Return the cost of placing each output unit on each worker, (out, K), for kept pairs.
 
         A block that one pair of units needs costs the full amount, and one that N > 1 pairs need
         costs nothing more.  So this is never below the objective of any other places, and equal to
@@ -126,7 +127,7 @@ class LayerProblem:
         return np.stack([np.minimum(self.loss, limit).sum(axis=1) for limit in limits], axis=1)
 
     def as_inputs(self, there: Places) -> Values:
-        """Return the cost of each input unit on each worker, (in, K), with the best pairs kept."""
+        """Return the cost of placing each input unit on each worker, (in, K), with best pairs."""
         workers = len(self.send)
         lost = sum_by_worker(self.loss, there, workers)  # (K there, in)
         kept = sum_by_worker(np.minimum(self.loss, self.keep), there, workers)
@@ -136,7 +137,7 @@ class LayerProblem:
 
 @dataclass(frozen=True)
 class Problem:
-    """All layers of a network on workers."""
+    """The restructuring objective of all layers of a network on given workers."""
 
     layers: tuple[LayerProblem, ...]
     workers: Workers
@@ -177,7 +178,10 @@ class Problem:
         return cls(tuple(layers), workers)
 
     def prune(self, places: Sequence[Places]) -> list[Mask]:
-        """Return the best pairs to keep in every layer for ``places``, one array a boundary."""
+        """Return the best pairs of units to keep in every layer, given the worker of each unit.
+
+        ``places`` has one array for each boundary.
+        """
         return [
             layer.prune(places[number], places[number + 1])
             for number, layer in enumerate(self.layers)
@@ -195,7 +199,7 @@ class Problem:
 
 
 def input_variances(network: TrainedNetwork, calibration: Values | None) -> list[Values]:
-    """Return the variances of each unit pair's inputs, shape (in, k); 1 without samples."""
+    """Return the variances of each unit pair's inputs, (in, k) a layer; 1 without samples."""
     if calibration is None:
         return [np.ones(network.blocks(number).shape[1:]) for number in range(len(network.layers))]
     variances, values = [], network.shaped(calibration)
@@ -209,6 +213,6 @@ def input_variances(network: TrainedNetwork, calibration: Values | None) -> list
 
 
 def sum_by_worker(pairs: Values | Mask, there: Places, workers: int) -> Values:
-    """Return sums over the output units of each worker, shape (K, in)."""
+    """Return the sums of ``pairs`` over the output units of each worker, shape (K, in)."""
     members = (there == np.arange(workers)[:, None]).astype(np.float64)
     return members @ pairs

@@ -1,4 +1,4 @@
-"""A restructured network as a workload of computations and messages."""
+"""Workload of a restructured network: each worker's computations, and the messages."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from dimsweep.engine.workload.trained import Values
 
 
 def workers_on(topology: Topology, speed: Sequence[float] = ()) -> Workers:
-    """Return a worker on each NPU, with link costs in seconds for a byte of a message.
+    """Return one worker for each NPU, with link costs in seconds a byte.
 
     A message gets the narrowest bandwidth of the dimensions that it crosses.  Raises
     :class:`DimsweepError` for another number of speeds than NPUs.
@@ -67,7 +67,7 @@ def inference(
 
 
 class _Layer:
-    """The work of a layer on all workers, for a batch."""
+    """The computations and messages of one layer on all workers, for a batch."""
 
     def __init__(self, of: Restructured, number: int, batch: int, value: float) -> None:
         self.name = of.network.layers[number].name

@@ -1,4 +1,4 @@
-"""Synthetic traces: learn the common structure of jobs, and synthesise new jobs.
+"""Synthetic traces: learn the common structure of jobs' traces, and synthesise traces of new jobs.
 
 from dimsweep.engine.extensions.synthesis import Job, learn, synthesise
 """

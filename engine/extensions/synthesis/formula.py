@@ -1,4 +1,7 @@
-"""Formulas of quantities: sums of products of powers of the keys, with a spread."""
+"""Formulas of sizes, durations and counts: sums of products of powers of a job's keys.
+
+Keys are numbers such as the hidden size or the degree of tensor parallelism.
+"""
 
 import itertools
 import math
@@ -23,7 +26,7 @@ _Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Term:
-    """``factor`` times the keys to their ``powers``."""
+    """A term of a formula: ``factor`` times the keys to their ``powers``."""
 
     factor: float
     powers: dict[str, int]
@@ -33,13 +36,13 @@ class Term:
 
     @classmethod
     def from_text(cls, text: str) -> "Term":
-        """Parse the text of a term.  Raises ValueError for other text."""
+        """Return the term that ``text`` describes.  Raises ValueError for other text."""
         factor, *powers = text.split(" * ")
         pairs = (power.rpartition("^") for power in powers)
         return cls(float(factor), {name: int(power) for name, _, power in pairs})
 
     def evaluate(self, keys: Keys) -> float:
-        """Return the value at ``keys``."""
+        """Return the value of the term for the given values of ``keys``."""
         try:
             powers = (float(keys[name]) ** power for name, power in self.powers.items())
             return self.factor * math.prod(powers)
@@ -49,9 +52,9 @@ class Term:
 
 @dataclass(frozen=True)
 class Formula:
-    """A sum of terms.
+    """A sum of terms, with the spread of observed values around it.
 
-    Observed values are log-normal around it with this ``spread``, the standard deviation of their
+    Observed values are log-normal around the sum; ``spread`` is the standard deviation of their
     logarithm.
     """
 
@@ -65,25 +68,25 @@ class Formula:
 
     @classmethod
     def from_text(cls, text: str) -> "Formula":
-        """Parse the text of a formula.  Raises ValueError for other text."""
+        """Return the formula that ``text`` describes.  Raises ValueError for other text."""
         terms, _, spread = text.partition("; spread ")
         found = map(Term.from_text, terms.split(" + "))
         return cls(tuple(term for term in found if term.factor), float(spread or 0.0))
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _: Any, handler: GetCoreSchemaHandler) -> Any:
-        """Store the formula as text in files."""
+        """Return Pydantic's schema, by which files store the formula as text."""
         return handler.generate_schema(
             Annotated[str, Strict(), AfterValidator(cls.from_text), PlainSerializer(str)]
         )
 
     def evaluate(self, keys: Keys) -> float:
-        """Return the value at ``keys``."""
+        """Return the sum of the terms for the given values of ``keys``."""
         return sum(term.evaluate(keys) for term in self.terms)
 
 
 def fit(values: Sequence[float], keys: Sequence[Keys], spread: float = 0.0) -> Formula:
-    """Fit a formula to ``values``, 0 or more, one for each of ``keys``.
+    """Return the formula that fits ``values``, 0 or more, one for each of ``keys``.
 
     The slopes of the logarithm bound the integer power of each key.  Candidates are sums of the
     products of these powers: all single ones, all pairs, extensions of the best pair, and the
@@ -115,7 +118,7 @@ def fit(values: Sequence[float], keys: Sequence[Keys], spread: float = 0.0) -> F
 
 
 def _weights(columns: _Floats, y: _Floats) -> _Floats:
-    """Return non-negative weights of the columns, whose weighted sum approximates ``y``."""
+    """Return nonnegative weights of the columns whose weighted sum is nearest to ``y``."""
     from scipy.optimize import nnls
 
     n = columns.shape[1]
@@ -142,7 +145,10 @@ def _weights(columns: _Floats, y: _Floats) -> _Floats:
 
 
 def _best_pair(gram: _Floats, target: _Floats) -> tuple[int, ...]:
-    """Return the two columns with positive weights and the least squared error."""
+    """Return the two columns that fit with positive weights and the least squared error.
+
+    ``gram`` holds the columns' products with each other, ``target`` those with the values.
+    """
     own = np.diag(gram)
     determinant = own[:, None] * own - gram**2
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -196,7 +202,7 @@ def _powers(
 
 
 def fit_product(values: Sequence[float], keys: Sequence[Keys], names: Sequence[str]) -> Formula:
-    """Return the exact product of the fewest keys in ``names``, or of their inverses.
+    """Return the formula that is the exact product of the fewest keys in ``names``, or inverses.
 
     Without an exact product, returns the fitted formula of all keys.
     """
@@ -212,7 +218,7 @@ def fit_product(values: Sequence[float], keys: Sequence[Keys], names: Sequence[s
 
 
 def fit_count(values: Sequence[int], keys: Sequence[Keys]) -> Formula | None:
-    """Return the simplest exact formula of whole numbers, or None.
+    """Return the simplest formula that equals all whole-numbered ``values``, or None.
 
     It has one to three terms: numbers, keys, and at most one ratio of two keys.
     """
@@ -253,5 +259,5 @@ def _plain_terms(keys: Sequence[Keys]) -> dict[tuple[float, ...], dict[str, int]
 
 
 def _oddity(terms: Sequence[Term]) -> tuple[int, float]:
-    """Return the complexity of a formula: its number of fractional factors, and their sum."""
+    """Return the complexity of a formula: number of fractional factors, and sum of all factors."""
     return sum(term.factor % 1 > 0 for term in terms), sum(abs(term.factor) for term in terms)

@@ -1,4 +1,4 @@
-"""Patterns of repetition: loops within loops, found in one sequence and followed in others."""
+"""Patterns of repetition in sequences: loops within loops, found in one and matched to others."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ _Items = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Loop:
-    """``body``, repeated any number of times, including none."""
+    """A part of a pattern: ``body``, repeated any number of times, including none."""
 
     body: "Pattern"
 
@@ -41,7 +41,7 @@ def induce(symbols: Sequence[str]) -> Pattern:
 
 
 class _Run(NamedTuple):
-    """Items, by number, and their rounds: runs with different numbers of rounds differ."""
+    """A repeated tuple of items, by number, with its rounds; runs of unequal rounds differ."""
 
     body: tuple[int, ...]
     times: int
@@ -75,14 +75,14 @@ def _without_times(items: Iterable[int], known: Sequence[str | _Run]) -> Pattern
 
 
 class _Symbol(NamedTuple):
-    """An instruction: take this symbol."""
+    """An instruction of the matcher: match this symbol."""
 
     symbol: str
     place: Place
 
 
 class _Round(NamedTuple):
-    """An instruction: begin a round of the loop at ``body``, or continue at ``behind``.
+    """An instruction of the matcher: start a round of ``body``, or continue at ``behind``.
 
     If the loop is ``entered``, its first round is mandatory.
     """
@@ -114,7 +114,7 @@ def _compiled(pattern: Pattern, program: _Program, least: int, place: Place = ()
 def follow(
     pattern: Pattern, symbols: Sequence[str], least: int = 1
 ) -> tuple[Counts, list[Place]] | None:
-    """Match a sequence with a pattern; returns None if it does not match.
+    """Return how ``symbols`` match ``pattern``; None if they do not match.
 
     Returns the rounds of each loop, and the place in the pattern of each symbol.  Loops are greedy
     and backtrack; a loop within another one runs at least ``least`` times (0 or 1).  No choice is
@@ -164,7 +164,7 @@ def _counts_and_places(
 
 
 def unroll(pattern: Pattern, counts: dict[Place, int], place: Place = ()) -> Iterator[Place]:
-    """Yield the places of all symbols in order, with ``counts`` rounds of each loop."""
+    """Yield the places in the pattern of all symbols of a sequence with ``counts`` loop rounds."""
     for number, item in enumerate(pattern):
         here = (*place, number)
         if isinstance(item, str):
@@ -175,7 +175,7 @@ def unroll(pattern: Pattern, counts: dict[Place, int], place: Place = ()) -> Ite
 
 
 def loops(pattern: Pattern, place: Place = ()) -> Iterator[Place]:
-    """Yield the places of all loops."""
+    """Yield the places of all loops in a pattern, inner ones included."""
     for number, item in enumerate(pattern):
         if isinstance(item, Loop):
             yield (*place, number)
@@ -183,7 +183,7 @@ def loops(pattern: Pattern, place: Place = ()) -> Iterator[Place]:
 
 
 def leaf(pattern: Pattern, place: Place) -> str:
-    """Return the symbol at a place."""
+    """Return the symbol at a place of the pattern."""
     item = pattern[place[0]]
     for number in place[1:]:
         assert isinstance(item, Loop)

@@ -1,4 +1,4 @@
-"""A job as the model sees it: stages of ranks, with symbols and quantities of operators."""
+"""A job's trace as the learner sees it: pipeline stages of ranks, with steps of operators."""
 
 import math
 import re
@@ -36,7 +36,7 @@ _KINDS = frozenset(
 
 
 class Symbol(NamedTuple):
-    """The properties that equal operators share at different times and sizes."""
+    """The properties of an operator besides time and size: kind, name, group, peer and so on."""
 
     kind: str
     name: str
@@ -50,17 +50,17 @@ class Symbol(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Name by which other steps refer to this one in their dependencies."""
+        """Name by which other steps refer to steps of this symbol in their dependencies."""
         return " ".join(filter(None, (self.kind, self.name, self.over, self.peer)))
 
     @classmethod
     def from_text(cls, text: str) -> "Symbol":
-        """Parse the text of a symbol.  Raises ValueError for other text."""
+        """Return the symbol that ``text`` describes.  Raises ValueError for other text."""
         kind, name, over, peer, priority, after = text.split("|")
         return cls(kind, name, over, peer, int(priority), after)
 
     def check(self, groups: Collection[str]) -> None:
-        """Raise ValueError for an unknown kind, group or peer."""
+        """Raise ValueError for a symbol of an unknown kind, group or peer."""
         if self.kind not in _KINDS:
             raise ValueError(f"the step {self.name!r} has the unknown kind {self.kind!r}")
         if self.kind.startswith("collective") and self.over.partition("/")[0] not in groups:
@@ -70,7 +70,7 @@ class Symbol(NamedTuple):
 
 
 class Step(NamedTuple):
-    """An operator: its symbol, its quantities by name, and the places of its dependencies."""
+    """An operator of a job: symbol, sizes and durations by name, and dependencies by place."""
 
     symbol: Symbol
     values: Mapping[str, float]
@@ -79,7 +79,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Job:
-    """A job as stages of ranks."""
+    """A job's trace: the steps of one rank of each pipeline stage, and the job's keys."""
 
     name: str
     keys: Mapping[str, float]  # the parameters of the job
@@ -131,18 +131,18 @@ class Job:
         return math.prod(self.sizes)
 
     def keys_of(self, stage: int) -> dict[str, float]:
-        """Return the keys on which counts may depend."""
+        """Return the keys on which the loop counts of a stage may depend, with their values."""
         return {**self.keys, "stage": float(stage), "stages": float(len(self.stages))}
 
     def describe_place(self, stage: int, number: int) -> str:
-        """Return the place of a stage's step for an error."""
+        """Return step ``number`` of a stage in words, for an error."""
         name = self.stages[stage][number].symbol.name
         rank = stage * self.stride * math.prod(self.sizes[: self.axis])
         return f"{self.name}, rank {rank}, operator {number} ({name!r})"
 
 
 def role(stage: int, n_stages: int) -> str:
-    """Return the role of a stage, such as "first stage"."""
+    """Return the role of a stage among ``n_stages``, such as "first stage"."""
     if n_stages == 1:
         return "only stage"
     if n_stages == 2:
@@ -153,12 +153,12 @@ def role(stage: int, n_stages: int) -> str:
 
 
 def stage_of(peer: str, stage: int, n_stages: int) -> int:
-    """Return the number of the stage that is ``peer`` of a stage."""
+    """Return the number of the stage that ``stage`` calls ``peer``, such as "next"."""
     return dict(zip(_PEERS, (stage + 1, stage - 1, 0, n_stages - 1), strict=True))[peer]
 
 
 class _Place(NamedTuple):
-    """The placement of a job's stages."""
+    """The placement of a job's pipeline stages on the dimensions."""
 
     job: str
     sizes: tuple[int, ...]
@@ -171,14 +171,17 @@ class _Place(NamedTuple):
 
 
 def offset_to(hop: int, axis: int, stride: int, sizes: Sequence[int]) -> Offset:
-    """Return the offset to the stage ``hop`` stages further."""
+    """Return the coordinate offset to the stage ``hop`` stages further.
+
+    Stages are ``stride`` apart on dimension ``axis``.
+    """
     return tuple(hop * stride % n if d == axis else 0 for d, n in enumerate(sizes))
 
 
 def _placed(
     workload: Workload, sizes: tuple[int, ...], name: str
 ) -> tuple[_Place, list[list[Graph]]]:
-    """Return the placement of the stages, and the graphs of each stage's ranks.
+    """Return the placement of a job's stages, and the graphs of each stage's ranks.
 
     A job without stages is one stage along the last dimension.
     """
@@ -201,7 +204,7 @@ def _placed(
 
 
 def _untimed(graph: Graph) -> tuple[Operator, ...]:
-    """Return the graph with all durations of computations set to 0."""
+    """Return the operators of a graph with all durations of computations set to 0."""
     return tuple(
         Operator(each.name, replace(each.work, duration=0), each.after)
         if isinstance(each.work, Compute) and each.work.duration is not None
@@ -213,7 +216,7 @@ def _untimed(graph: Graph) -> tuple[Operator, ...]:
 def _stages(
     workload: Workload, kinds: NDArray[np.int64], sizes: tuple[int, ...], name: str
 ) -> _Place:
-    """Find the stages: messages give their distance, and a repeated first rank their number."""
+    """Return the placement of stages, from the distance of messages and repeated first ranks."""
     hops = {
         wrap_offset(work.offset, sizes)
         for work in workload.works()
@@ -230,7 +233,7 @@ def _stages(
 
 
 def _mean(graphs: Sequence[Graph]) -> Graph:
-    """Return the mean graph of ranks that differ at most in the durations of computations."""
+    """Return the mean of graphs that differ at most in the durations of computations."""
     if all(graph is graphs[0] for graph in graphs):
         return graphs[0]
 
@@ -295,14 +298,14 @@ def _step(operator: Operator, place: _Place, stage: int, groups: Mapping[str, st
 
 
 def _plain(name: str) -> str:
-    """Return a name without numbers, and without the separators of symbols."""
+    """Return an operator's name without numbers, and without the separators of symbols."""
     return " ".join(_NUMBER.sub("", name).replace("|", "/").replace(";", ",").split())
 
 
 def _parts(
     work: Work, place: _Place, stage: int, groups: Mapping[str, str]
 ) -> tuple[str, str, str, dict[str, float]]:
-    """Return kind, group or stream, peer, and quantities of a work."""
+    """Return the kind, group or stream, peer, and quantities (sizes, durations) of a work."""
     match work:
         case Compute():
             if work.kernels:
@@ -325,7 +328,7 @@ def _parts(
 
 
 def _peer(work: Send | Receive, place: _Place, stage: int) -> str:
-    """Return the peer stage of a message within the replica."""
+    """Return the name of the stage with which a message of ``stage`` is exchanged."""
     for peer in ("next", "previous", "first", "last"):
         there = stage_of(peer, stage, place.n_stages)
         hop = offset_to(there - stage, place.axis, place.stride, place.sizes)
@@ -340,7 +343,7 @@ def _peer(work: Send | Receive, place: _Place, stage: int) -> str:
 
 
 def _match(graphs: Sequence[Graph], stages: Sequence[list[Step]], place: _Place) -> None:
-    """Give each receive the name of its send.
+    """Rename each receive after its send, for all stages.
 
     Both must have the same number among the messages of that name.
     """
@@ -378,7 +381,7 @@ def _match(graphs: Sequence[Graph], stages: Sequence[list[Step]], place: _Place)
 def _sent(
     graphs: Sequence[Graph], stages: Sequence[list[Step]], place: _Place
 ) -> dict[tuple[int, int, int], list[tuple[str, int]]]:
-    """Return messages by source, target and tag: their names, and numbers among equal names."""
+    """Return the sends by source, target and tag: their names, and numbers among equal names."""
     sent = defaultdict[tuple[int, int, int], list[tuple[str, int]]](list)
     for source, steps in enumerate(stages):
         numbers = Counter[tuple[int, str]]()

@@ -1,4 +1,4 @@
-"""Learn the model of a family of jobs: named parts, each with a pattern, counts and quantities.
+"""The learnt model of a family of jobs: named parts, each with a pattern, counts and quantities.
 
 A *part* is one role of a rank (the first stage of a pipeline, say) in one *case*.  A case is the
 set of degrees of parallelism that are 1, for which whole kinds of operators are missing.  The
@@ -42,7 +42,7 @@ _EXACT = 0.002  # a residual that is as good as none
 
 
 class Samples:
-    """Quantities of steps, by their place in a part.
+    """Observed sizes and durations of steps, and the formulas that fit them.
 
     The same step of other roles and cases mostly follows the same formula, and more jobs make a
     formula more reliable.  So the widest common formula of about the same quality is chosen: for
@@ -59,7 +59,7 @@ class Samples:
     def add(
         self, job: Job, stage: int, places: Sequence[Place], part: str, case: str, pattern: Pattern
     ) -> None:
-        """Record the means of one stage's steps, and their scatter."""
+        """Record the means and the scatter of the sizes and durations of one stage's steps."""
         values: dict[tuple[str, Place, str], list[float]] = defaultdict(list)
         for place, step in zip(places, job.stages[stage], strict=True):
             for name, value in step.values.items():
@@ -76,7 +76,7 @@ class Samples:
                     self._common[level].append(key)
 
     def formulas(self, part: str) -> dict[Place, dict[str, Formula]]:
-        """Return the formulas of a part, by place and quantity."""
+        """Return the formulas of a part, by place in the pattern and name of size or duration."""
         found: dict[Place, dict[str, Formula]] = defaultdict(dict)
         for key in self._means:
             if key[0] == part:
@@ -96,7 +96,7 @@ class Samples:
     def _fit(
         self, level: Hashable, members: Sequence[tuple[str, Place, str]]
     ) -> tuple[Formula, float]:
-        """Return a formula for all ``members``, and its relative residual (root mean square)."""
+        """Return one formula for all ``members``, and its relative root mean square error."""
         if level not in self._fits:
             pairs = [pair for member in members for pair in self._means[member]]
             means, keys = zip(*pairs, strict=True)
@@ -116,7 +116,7 @@ Example = tuple[Job, int]  # a job, and which of its stages
 
 @dataclass(frozen=True)
 class Part:
-    """The pattern of a role in one case, with formulas."""
+    """The learnt steps of one role in one case: a pattern, with formulas of counts and sizes."""
 
     pattern: Pattern
     counts: Mapping[Place, Formula]
@@ -126,7 +126,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Extent:
-    """The number of a group's members in a dimension, and their distance."""
+    """A group in one dimension: number of members, and distance between them, as formulas."""
 
     size: Formula
     stride: Formula
@@ -134,7 +134,7 @@ class Extent:
 
 @dataclass(frozen=True)
 class Layout:
-    """The placement of ranks, stages and groups in the dimensions."""
+    """The learnt placement of ranks, stages and groups in the dimensions."""
 
     sizes: tuple[Formula, ...]
     axis: int
@@ -145,7 +145,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class TraceModel:
-    """The model of a family of jobs."""
+    """The learnt model of a family of jobs, from which :func:`synthesise` makes new jobs."""
 
     keys: Mapping[str, tuple[float, ...]]
     degrees: tuple[str, ...]
@@ -157,18 +157,24 @@ class TraceModel:
 
 
 def case(keys: Mapping[str, float], degrees: Sequence[str]) -> str:
-    """Return the name of a case: the degrees that are 1, along which nothing communicates."""
+    """Return the name of a job's case: its degrees of parallelism that are 1.
+
+    Nothing communicates along such an axis.
+    """
     ones = [name for name in degrees if keys[name] == 1]
     return ", ".join(f"{name} = 1" for name in ones) or "no degree is 1"
 
 
 def part_name(stage: int, n_stages: int, of_case: str) -> str:
-    """Return the name of the part of a stage in a case."""
+    """Return the name of the part that a stage has in case ``of_case``."""
     return f"{role(stage, n_stages)}; {of_case}"
 
 
 def _degrees(jobs: Sequence[Job]) -> tuple[str, ...]:
-    """Return the keys whose values above 1 always equal the size of a group or number of stages."""
+    """Return the keys that are degrees of parallelism.
+
+    Their values above 1 always equal the size of a group or the number of stages.
+    """
 
     def is_degree(name: str) -> bool:
         larger = [job for job in jobs if job.keys[name] > 1]
@@ -181,7 +187,7 @@ def _degrees(jobs: Sequence[Job]) -> tuple[str, ...]:
 
 
 def learn(jobs: Sequence[Job]) -> TraceModel:
-    """Learn the model of ``jobs`` that differ in their keys.
+    """Return the model of ``jobs``, which differ in the values of their keys.
 
     Raises :class:`DimsweepError` naming the job for keys that differ in name or are not positive,
     for duplicate jobs, and for a structure that does not follow the pattern of its case.
@@ -223,7 +229,7 @@ def _parts(by_part: Mapping[str, Sequence[Example]], cases: Mapping[str, str]) -
 
 
 def _texts(examples: Sequence[Example]) -> dict[tuple[str, int], list[str]]:
-    """Return the symbols of each example's steps, by the name of its job and its stage."""
+    """Return the symbols of each example's steps as text, by name of the job and stage."""
     waiting = {}
     for job, stage in examples:
         steps = job.stages[stage]
@@ -326,7 +332,7 @@ def _layout(jobs: Sequence[Job], degrees: Sequence[str]) -> Layout:
 def _structure(
     name: str, examples: Sequence[Example], texts: Mapping[tuple[str, int], list[str]]
 ) -> tuple[Pattern, dict[Place, Formula], list[list[Place]]]:
-    """Return a part's pattern, the counts of its loops, and the places of each example's steps."""
+    """Return a part's pattern, the formulas of its loop counts, and places of examples' steps."""
     sequences = [texts[job.name, stage] for job, stage in examples]
     keys = [job.keys_of(stage) for job, stage in examples]
     pattern, followed = _pattern(name, examples, sequences)
@@ -350,7 +356,10 @@ def _structure(
 def _pattern(
     name: str, examples: Sequence[Example], sequences: Sequence[list[str]]
 ) -> tuple[Pattern, list[tuple[Counts, list[Place]]]]:
-    """Return the first pattern that all sequences follow, trying the longest sequences first."""
+    """Return the first pattern that all sequences follow, and how each follows it.
+
+    The longest sequences are tried first.
+    """
     tried: set[Pattern] = set()
     worst = 0
     for number in sorted(range(len(sequences)), key=lambda i: -len(sequences[i])):
@@ -432,7 +441,7 @@ def _steps(part: Part, pattern: Pattern, place: Place) -> _Steps:
 
 
 def read_model(path: Path | str) -> TraceModel:
-    """Read a model.  Raises :class:`DimsweepError` for a file that is not a readable model."""
+    """Return the model in a file.  Raises :class:`DimsweepError` if it is not a readable model."""
     path = Path(path)
     content = read_json(path)
     if content.get("format") != FORMAT:
@@ -451,7 +460,7 @@ def read_model(path: Path | str) -> TraceModel:
 
 
 def _check_model(model: TraceModel) -> None:
-    """Raise ValueError for a model that cannot make any job."""
+    """Raise ValueError for a model from which no job can be synthesised."""
     for name, values in model.keys.items():
         if not values or not all(0 < value < _LARGEST for value in values):
             raise ValueError(f"the values of key {name!r} are not all greater than 0")

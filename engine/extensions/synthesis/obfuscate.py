@@ -55,7 +55,7 @@ def _kind(work: Work) -> str:
 
 
 def _amounts(work: Work) -> dict[str, float]:
-    """Return the sizes and durations of a work by name."""
+    """Return the sizes and durations of an operator's work, by name."""
     if isinstance(work, Receive):
         return {}
     names = ("flops", "n_bytes", "duration") if isinstance(work, Compute) else ("n_bytes",)
@@ -63,7 +63,7 @@ def _amounts(work: Work) -> dict[str, float]:
 
 
 class _Disguise:
-    """The replacements of all sizes, streams and groups."""
+    """The new values of all sizes, durations, streams and groups of a workload."""
 
     def __init__(self, workload: Workload, privacy: float, rng: np.random.Generator) -> None:
         works = [operator.work for graph in workload.graphs for operator in graph]
@@ -87,7 +87,7 @@ class _Disguise:
         return _kind(work), over, name, amount
 
     def change_work(self, work: Work) -> Work:
-        """Return a work with other names, sizes and durations."""
+        """Return an operator's work with its names, sizes and durations replaced."""
         changed: dict[str, Any] = {}
         for name, amount in _amounts(work).items():
             key = self._key(work, name, amount)

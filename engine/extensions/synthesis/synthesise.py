@@ -1,4 +1,4 @@
-"""Synthesise jobs from the model: the operators of every rank for requested keys."""
+"""Synthesis of jobs from a learnt model: the operators of every rank for requested keys."""
 
 import itertools
 import math
@@ -37,7 +37,7 @@ _MANY = 1e9  # of anything
 
 @dataclass(frozen=True)
 class Synthesised:
-    """A workload on dimensions of ``sizes``, with ``warnings`` about the requested keys."""
+    """A synthetic workload on dimensions of ``sizes``, with ``warnings`` on the requested keys."""
 
     workload: Workload
     sizes: tuple[int, ...]
@@ -45,17 +45,17 @@ class Synthesised:
 
     @property
     def n_ranks(self) -> int:
-        """Number of ranks."""
+        """Number of ranks of the synthetic job."""
         return math.prod(self.sizes)
 
 
 def synthesise(
     model: TraceModel, asked: Mapping[str, float], *, seed: int = 0, spread: bool = True
 ) -> Synthesised:
-    """Return the job that the model expects for ``asked``.
+    """Return a job with the keys ``asked``, as the model expects it.
 
     Keys with a single learnt value may be omitted.  Durations and sizes scatter as in the learnt
-    jobs, unless ``spread`` is off.
+    jobs, unless ``spread`` is off; ``seed`` is the seed of the scatter.
 
     Raises :class:`DimsweepError` for an unknown, constant or missing key, for a key more than
     :data:`FARTHEST` times beyond the learnt values, and for a case that was not learnt.
@@ -92,7 +92,7 @@ def synthesise(
 
 
 def _learnt_from_few(model: TraceModel, names: Collection[str]) -> Iterator[str]:
-    """Yield a warning for each part whose spread between jobs is unknown."""
+    """Yield a warning for each of the parts ``names`` whose spread between jobs is unknown."""
     for name in sorted(names):
         n = model.parts[name].learnt
         if n < FEW:
@@ -104,7 +104,7 @@ def _learnt_from_few(model: TraceModel, names: Collection[str]) -> Iterator[str]
 
 
 class _Asked(NamedTuple):
-    """The common properties of a job's stages."""
+    """The requested keys, sizes and groups, which all stages of a synthetic job share."""
 
     keys: Mapping[str, float]
     sizes: tuple[int, ...]
@@ -118,7 +118,7 @@ class _Asked(NamedTuple):
 def _scattered(
     graph: Sequence[Operator], spread: float, rng: np.random.Generator
 ) -> tuple[Operator, ...]:
-    """Return one rank's graph of a stage, with each duration multiplied by a random factor."""
+    """Return one rank's copy of a stage's graph, each duration times a random factor."""
 
     def scatter(work: Work) -> Work:
         if not isinstance(work, Compute) or work.duration is None:
@@ -129,7 +129,7 @@ def _scattered(
 
 
 def _factor(spread: float, rng: np.random.Generator) -> float:
-    """Draw a log-normal factor with mean 1."""
+    """Return a random log-normal factor with mean 1."""
     return math.exp(spread * rng.standard_normal() - spread**2 / 2)
 
 
@@ -226,7 +226,7 @@ def _graph(model: TraceModel, stage: int, asked: _Asked) -> tuple[Operator, ...]
 
 
 def unrolled(part: Part, keys: Mapping[str, float]) -> list[Place]:
-    """Return the places of a part's steps in order; counts depend on ``keys``."""
+    """Return the places of a part's steps in order, with loop counts for the values of ``keys``."""
     counts = {
         place: _whole_number(part.counts[place], keys, "rounds of a loop")
         for place in loops(part.pattern)
@@ -253,7 +253,7 @@ def _list_dependencies(reader: Reader, symbol: Symbol, part: str) -> tuple[int, 
 
 
 class _Makers:
-    """A factory of the works of one stage's steps.
+    """Factory of the works (computations, messages, ...) of one stage's steps.
 
     Messages of a name to each peer are numbered, so that the first one sent is the first one
     received.
@@ -323,7 +323,7 @@ class _Makers:
 
 
 def distance(model: TraceModel, job: Job) -> float:
-    """Return the distance of a job from the model's expectation for its keys.
+    """Return how far a job is from the model's expectation for its keys, as a mean log ratio.
 
     It is the mean of |ln(value / expected)| over sizes and durations, or infinite if the model
     lacks the job's structure.
@@ -347,7 +347,7 @@ def distance(model: TraceModel, job: Job) -> float:
 
 
 def membership(model: TraceModel, learnt: Sequence[Job], others: Sequence[Job]) -> float:
-    """Return how well distances reveal the learnt jobs, from 0.5 (not at all) to 1.
+    """Return how well distances reveal which jobs were learnt, from 0.5 (not at all) to 1.
 
     It is the share of pairs of a learnt and another job in which the model is nearer to the learnt
     one; ties count half.

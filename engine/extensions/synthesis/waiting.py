@@ -1,10 +1,11 @@
-"""Describe the dependencies of steps by rules that hold in jobs of other sizes.
+"""Description of steps' dependencies by rules that hold in jobs of other sizes, too.
 
 A step's *label* is common to equal steps at different times: all forward products of a layer,
-say.  A step depends on a step at a fixed distance, on all open ends, or on steps of a label that
-a *rule* picks: the last one before it, those of the same round of a loop, all of them, and so on.
-Mostly several rules pick the same step of a trace.  The rule that holds for most steps of the
-label in all traces is chosen, since it is the likeliest to hold in new jobs.
+say.  A step depends on a step at a fixed distance, on all open ends (steps without dependents so
+far), or on steps of a label that a *rule* picks: the last one before it, those of the same round of
+a loop, all of them, and so on. Mostly several rules pick the same step of a trace.  The rule that
+holds for most steps of the label in all traces is chosen, since it is the likeliest to hold in new
+jobs.
 """
 
 from bisect import bisect_left, bisect_right
@@ -22,10 +23,10 @@ _Candidate = tuple[str, Sequence[int]]  # a rule, and the places that it picks
 
 
 class Steps:
-    """The labels of a rank's steps, in order."""
+    """The labels of a rank's steps in order, and the places of each label's steps."""
 
     def __init__(self, labels: Sequence[str], loose: Sequence[bool]) -> None:
-        """``loose`` marks steps, such as sends, that never count as open ends."""
+        """Index ``labels``; ``loose`` marks steps, such as sends, that never count as open ends."""
         self.labels, self.loose = labels, loose
         self.places: dict[str, list[int]] = defaultdict(list)
         self.number: list[int] = []  # of a step among those of its label
@@ -35,14 +36,14 @@ class Steps:
 
 
 class Reader:
-    """An iterator over steps that evaluates rules at the current step."""
+    """Iterator over a rank's steps that evaluates rules for the current step."""
 
     def __init__(self, steps: Steps) -> None:
         self._steps, self._at, self._far = steps, 0, -1
         self._ends: set[int] = set()  # steps without dependents so far
 
     def picks(self, rule: str) -> Sequence[int]:
-        """Return the places that ``rule`` picks for the current step; empty if there are none."""
+        """Return the places of the steps that ``rule`` picks for the current step; may be empty."""
         if rule == OPEN:
             return tuple(self._ends)
         name, of, label = rule.partition(": ")
@@ -53,7 +54,10 @@ class Reader:
         return _RULES[name](self._steps, self._at, places, self._far) if places else ()
 
     def list_distances(self, after: After) -> Iterator[_Candidate]:
-        """Yield the distances, and the open ends, that match dependencies of the current step."""
+        """Yield the rules by distance or open ends that pick only current dependencies.
+
+        These are the dependencies ``after`` of the current step.
+        """
         waits = set(after)
         if waits == self._ends and waits:
             yield OPEN, after
@@ -62,7 +66,7 @@ class Reader:
                 yield str(self._at - before), (before,)
 
     def list_rules(self, after: After) -> Iterator[_Candidate]:
-        """Yield all other rules that pick only dependencies of the current step."""
+        """Yield the rules by label that pick only dependencies (``after``) of the current step."""
         waits = set(after)
         for label in dict.fromkeys(self._steps.labels[before] for before in after):
             places = self._steps.places[label]
@@ -81,7 +85,7 @@ class Reader:
 
 
 class Waiting(NamedTuple):
-    """Labels of a rank's steps, their loose flags, and the places of their dependencies."""
+    """A rank's steps: their labels, loose flags, and the places of their dependencies."""
 
     labels: tuple[str, ...]
     loose: tuple[bool, ...]
@@ -89,10 +93,10 @@ class Waiting(NamedTuple):
 
 
 def describe(waitings: Iterable[Waiting]) -> dict[Waiting, list[str] | int]:
-    """Return the rules of each step's dependencies as text, for each rank.
+    """Return, for each rank, the rules of each step's dependencies as text.
 
     A dependency without a rule is left out if others imply it.  Otherwise the number of the first
-    such step replaces the rank's texts.
+    step with such a dependency replaces the rank's texts.
     """
     distinct = list(dict.fromkeys(waitings))
     plain = _plain_labels(distinct)
@@ -124,7 +128,7 @@ def describe(waitings: Iterable[Waiting]) -> dict[Waiting, list[str] | int]:
 
 
 def _plain_labels(waitings: Sequence[Waiting]) -> set[str]:
-    """Return the labels whose dependencies are all distances and open ends.
+    """Return the labels whose steps always depend by distances and open ends only.
 
     They must be the same at each step of a label.  Other rules, which take most of the time, are
     not evaluated for these labels.
@@ -151,7 +155,7 @@ def _plain_labels(waitings: Sequence[Waiting]) -> set[str]:
 def _candidates(
     waiting: Waiting, plain: Collection[str] | None = None
 ) -> Iterator[list[_Candidate]]:
-    """Yield the rules that hold for each step; only distances and open ends if ``plain``."""
+    """Yield the rules that hold for each step; for ``plain`` labels, by distance or open ends."""
     reader = Reader(Steps(waiting.labels, waiting.loose))
     for label, after in zip(waiting.labels, waiting.after, strict=True):
         found = list(reader.list_distances(after)) if after else []
@@ -164,7 +168,7 @@ def _candidates(
 def _chosen(
     after: After, candidates: Iterable[_Candidate], votes: Mapping[str, int]
 ) -> dict[str, Sequence[int]]:
-    """Return the fewest rules that cover all dependencies, the most common ones first."""
+    """Return the fewest rules that cover all dependencies of a step, the most common ones first."""
     left, chosen = set(after), dict[str, Sequence[int]]()
     for rule, found in sorted(candidates, key=lambda each: (-votes[each[0]], -len(each[1]))):
         if not left.isdisjoint(found):
@@ -211,7 +215,7 @@ def _next_after(_: Steps, i: int, places: Sequence[int], __: int) -> Sequence[in
 
 
 def _first_since(steps: Steps, i: int, places: Sequence[int], _: int) -> Sequence[int]:
-    """Return the first one after the previous step of the same label."""
+    """Pick the first step of the label after the previous step of the current step's label."""
     number = steps.number[i]
     before = steps.places[steps.labels[i]][number - 1] if number else -1
     found = _slice(places, bisect_right(places, before))
@@ -219,7 +223,7 @@ def _first_since(steps: Steps, i: int, places: Sequence[int], _: int) -> Sequenc
 
 
 def _last_until(steps: Steps, i: int, places: Sequence[int], _: int) -> Sequence[int]:
-    """Return the last one before the next step of the same label."""
+    """Pick the last step of the label before the next step of the current step's label."""
     own, number = steps.places[steps.labels[i]], steps.number[i] + 1
     until = own[number] if number < len(own) else len(steps.labels)
     found = _slice(places, bisect_left(places, until) - 1)
@@ -227,24 +231,24 @@ def _last_until(steps: Steps, i: int, places: Sequence[int], _: int) -> Sequence
 
 
 def _following(_: Steps, __: int, places: Sequence[int], far: int) -> Sequence[int]:
-    """Return the first one after the previous step's farthest dependency: a kernel's launch."""
+    """Pick the label's first step after the previous step's farthest dependency: a launch, say."""
     return _slice(places, bisect_right(places, far)) if far >= 0 else ()
 
 
 def _farthest_again(_: Steps, __: int, places: Sequence[int], far: int) -> Sequence[int]:
-    """Return the previous step's farthest dependency."""
+    """Pick the farthest dependency of the previous step."""
     found = _slice(places, bisect_left(places, far)) if far >= 0 else ()
     return found if found and found[0] == far else ()
 
 
 def _cycle(steps: Steps, i: int, places: Sequence[int], _: int) -> Sequence[int]:
-    """Return the one with the same number in the inner loop, for rounds of rounds."""
+    """Pick the label's step with the same number in the inner loop, for rounds of rounds."""
     n = len(steps.places[steps.labels[i]])
     return () if n % len(places) else _slice(places, steps.number[i] % len(places))
 
 
 def _mirrored(steps: Steps, i: int, places: Sequence[int], _: int) -> Sequence[int]:
-    """Return the one with the same number in reverse order, as in backward passes."""
+    """Pick the label's step with the same number in reverse order, as in backward passes."""
     n = len(steps.places[steps.labels[i]])
     if n % len(places):
         return ()
@@ -252,19 +256,19 @@ def _mirrored(steps: Steps, i: int, places: Sequence[int], _: int) -> Sequence[i
 
 
 def _owner(steps: Steps, i: int, places: Sequence[int], _: int) -> Sequence[int]:
-    """Return the one of the outer loop's round."""
+    """Pick the label's step in the current round of the outer loop."""
     n = len(steps.places[steps.labels[i]])
     return () if n % len(places) else _slice(places, steps.number[i] * len(places) // n)
 
 
 def _strided(steps: Steps, i: int, places: Sequence[int], _: int) -> Sequence[int]:
-    """Return those with the same number in all rounds: a layer's gradients of all micro-batches."""
+    """Pick the label's steps with the same number in all rounds, as of all micro-batches."""
     n = len(steps.places[steps.labels[i]])
     return () if len(places) % n else places[steps.number[i] :: n]
 
 
 def _block(steps: Steps, i: int, places: Sequence[int], _: int) -> Sequence[int]:
-    """Return all those of the inner loop in the same round."""
+    """Pick all steps of the label in the current round of the inner loop."""
     n = len(steps.places[steps.labels[i]])
     size, left = divmod(len(places), n)
     return () if left else places[steps.number[i] * size : (steps.number[i] + 1) * size]
@@ -291,7 +295,7 @@ _RULES: Mapping[str, _Rule] = {
 
 
 def check_rule(rule: str) -> None:
-    """Raise ValueError for an invalid rule."""
+    """Raise ValueError unless ``rule`` is a valid rule."""
     name, of, _ = rule.partition(": ")
     if not (name in _RULES if of else rule == OPEN or rule.isdecimal()):
         raise ValueError(f"unknown rule {rule!r}")

@@ -1,3 +1,3 @@
-"""The fabric and the defaults of Ultra Ethernet's public simulator (ultraethernet/uet-htsim)."""
+"""The fat trees and default settings of Ultra Ethernet's public simulator uet-htsim."""
 
 from dimsweep.engine.extensions.uet_htsim.experiment import Experiment, Options, Tree

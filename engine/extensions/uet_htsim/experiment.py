@@ -1,4 +1,4 @@
-"""Fat trees of two or three levels, as htsim numbers and wires them."""
+"""Fat trees of two or three levels, wired and numbered as in htsim, and flows over them."""
 
 import math
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from dimsweep.engine.kernels.packet.transports import Nscc, Rccc, Rud
 
 
 class Cable(NamedTuple):
-    """The sending end of a link; ``slow`` if the link has failed in this direction."""
+    """One direction of a link, from its sending end; ``slow`` if the link has failed there."""
 
     node: int
     to: int
@@ -31,7 +31,7 @@ class Cable(NamedTuple):
 
 @dataclass(frozen=True)
 class Tree:
-    """A fat tree of two or three levels.
+    """A fat tree of two or three levels of switches, with some failed links.
 
     With 2 ``levels`` each link of a leaf leads to a separate spine.  With 3, a pod has ``up``
     leaves and as many upper switches, and the j-th of each pod leads to cores j, j + up, and so on.
@@ -47,7 +47,7 @@ class Tree:
 
     @classmethod
     def build(cls, hosts: int, failed: int = 0) -> "Tree":
-        """Build a tree of k-port switches with k^3 / 4 hosts.
+        """Return a three-level tree for k^3 / 4 ``hosts``, with switches of k ports.
 
         Raises :class:`DimsweepError` for other numbers of hosts.
         """
@@ -62,12 +62,12 @@ class Tree:
 
     @property
     def diameter(self) -> int:
-        """Links on the longest shortest route."""
+        """Number of links on the longest shortest route between hosts."""
         return 2 * self.levels
 
     @property
     def oversubscription(self) -> float:
-        """Bandwidth of a leaf's hosts, relative to its links upwards."""
+        """Bandwidth of a leaf's hosts over the bandwidth of its links upwards."""
         return self.per_leaf / self.up
 
     @property
@@ -88,7 +88,7 @@ class Tree:
         return self.hosts + host // self.per_leaf
 
     def cables(self) -> Iterator[Cable]:
-        """Yield both ends of every link."""
+        """Yield both directions of every link."""
         for host in range(self.hosts):
             yield Cable(host, self._leaf(host), True, False)
             yield Cable(self._leaf(host), host, False, False)
@@ -107,7 +107,7 @@ class Tree:
         return self._upper + self._n_upper + j * self.up + place
 
     def ways(self, source: int, target: int) -> tuple[tuple[int, ...], ...]:
-        """Return all shortest routes as their nodes."""
+        """Return all shortest routes between two hosts, each as its nodes."""
         one, other = self._leaf(source), self._leaf(target)
         if one == other:
             return ((source, one, target),)
@@ -140,7 +140,10 @@ _LEAST_RTO, _RTO_QUEUES = 15 * _US, 6  # the time-out: this, and full queues
 
 
 class Options(NamedTuple):
-    """Settings that differ from the defaults; sizes are packets, ``ack_every`` is bytes."""
+    """Settings of an experiment that differ from uet-htsim's defaults.
+
+    Sizes are packets; ``ack_every`` is bytes.
+    """
 
     balance: Balance = Balance.MIXED
     entropies: int = 64
@@ -152,7 +155,7 @@ class Options(NamedTuple):
 
 @dataclass(frozen=True)
 class Experiment:
-    """Flows over a tree."""
+    """Flows over a fat tree, simulated with uet-htsim's settings."""
 
     tree: Tree
     flows: tuple[tuple[int, int, int, int], ...]  # source, target, bytes, start in us
@@ -160,18 +163,18 @@ class Experiment:
 
     @property
     def round_trip(self) -> int:
-        """Ticks of the longest route and back, a full packet and an ACK on each link."""
+        """Ticks of the longest round trip: a full packet there and an ACK back, on each link."""
         return 2 * self.tree.diameter * _DELAY + sum(
             self.tree.diameter * 8 * size * 10**12 // _RATE for size in (_MTU, _ACK)
         )
 
     @property
     def _product(self) -> int:
-        """Bytes of the bandwidth-delay product."""
+        """Bandwidth-delay product in bytes."""
         return self.round_trip * _RATE // (8 * 10**12)
 
     def _packets(self, share: float = 1.0) -> int:
-        """Return the bytes of a share of the bandwidth-delay product, in whole packets."""
+        """Return a ``share`` of the bandwidth-delay product in bytes, rounded to whole packets."""
         return math.ceil(share * math.ceil(self._product / _MTU)) * _MTU
 
     @property
@@ -180,10 +183,10 @@ class Experiment:
         return self._packets() if queue is None else queue * _MTU
 
     def _port(self, cable: Cable) -> Port:
-        """Return the port of a cable.
+        """Return the sending port of a cable.
 
-        It holds its queue and the packet in transmission, which the kernel's queues do not count.
-        With receivers' credits, ports to hosts do not mark.
+        Its buffer holds the queue and the packet in transmission, which the kernel's queues do not
+        count. With receivers' credits, ports to hosts do not mark.
         """
         if cable.is_host:
             return Port(cable.node, cable.to, _RATE, _DELAY)
@@ -221,7 +224,7 @@ class Experiment:
         )
 
     def run(self, seed: int = 0) -> PacketRun:
-        """Simulate the flows, with hashes and draws of a seed; ticks are ps."""
+        """Return the simulated flows; ``seed`` determines hashes and random draws, ticks are ps."""
         settings = Settings(
             self._transport(),
             payload=_MTU - _HEADER,

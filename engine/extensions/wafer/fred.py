@@ -32,26 +32,26 @@ Edge = tuple[Node, Node, dict[str, Any]]  # as networkx takes them
 
 
 def leaf_name(leaf: int) -> str:
-    """Return the node of an L1 switch."""
+    """Return the node name of L1 switch number ``leaf``."""
     return f"L1 no {leaf}"
 
 
 def lane_name(leaf: int, lane: int) -> str:
-    """Return the node of one of the links between an L1 switch and the L2 switch."""
+    """Return the node name of a lane: one of the links between an L1 switch and the L2 switch."""
     return f"lane {lane} of L1 no {leaf}"
 
 
 def plan_trees(
     lines: Sequence[tuple[int, ...]], *, leaf: int, leaves: int, middles: int
 ) -> dict[frozenset[int], ReductionTree]:
-    """Return a tree for each of ``lines``, which run concurrently.
+    """Return a reduction tree for each group in ``lines``; all of them run concurrently.
 
-    The wafer has ``leaves`` L1 switches of ``leaf`` NPUs and as many lanes each.  The lines that
-    leave an L1 switch share its lanes, with the same number for a line everywhere.  Then every
+    The wafer has ``leaves`` L1 switches of ``leaf`` NPUs and as many lanes each.  The groups that
+    leave an L1 switch share its lanes, with the same number for a group everywhere.  Then every
     switch, FRED_m(2 leaf) at the NPUs and FRED_m(leaf * leaves) above them with m = ``middles``,
-    must route its part of each line.
+    must route its part of each group.
 
-    Raises :class:`UnroutableError` naming the lines without a colouring.
+    Raises :class:`UnroutableError` naming the groups without a colouring.
     """
     parts = [_parts(line, leaf) for line in lines]
     leaving: dict[int, list[int]] = {}  # of each L1 switch, the lines
@@ -91,7 +91,7 @@ def _parts(line: Sequence[int], leaf: int) -> Parts:
 def _flows(
     lines: Sequence[tuple[int, ...]], parts: Sequence[Parts], lanes: Sequence[Parts], leaf: int
 ) -> dict[str, list[Flow]]:
-    """Return the concurrent flows of each switch.
+    """Return the flows that pass each switch at the same time, by the switch's name.
 
     The first ports of an L1 switch belong to its NPUs, the others to its lanes.  The L2 switch has
     the lanes of one L1 switch after another.
@@ -112,13 +112,13 @@ def _flows(
 
 
 def build_edges(one: Node, other: Node, bandwidth: float, latency: int) -> list[Edge]:
-    """Return a link in each direction."""
+    """Return the two edges of a link, one in each direction."""
     attributes: dict[str, Any] = {"bandwidth": float(bandwidth), "latency": int(latency)}
     return [(one, other, attributes), (other, one, attributes)]
 
 
 def check_positive(of: object, *keys: str) -> None:
-    """Raise :class:`DimsweepError` for the first attribute among ``keys`` not above 0."""
+    """Raise :class:`DimsweepError` if an attribute of ``of`` named in ``keys`` is not above 0."""
     for key in keys:
         if not 0 < getattr(of, key) < float("inf"):
             raise DimsweepError(
@@ -182,7 +182,7 @@ class FredWafer(Interconnect):
         return Routing.FAT_TREE
 
     def bisection(self) -> float:
-        """Return the bandwidth of half of all trunks; for odd ``leaves`` one trunk is halved."""
+        """Return the bandwidth (bytes/s) of half of all trunks; if odd, one trunk is halved."""
         return self.leaves * self.trunk / 2
 
     def trees(self, lines: Sequence[tuple[int, ...]]) -> Mapping[frozenset[int], ReductionTree]:
@@ -208,7 +208,7 @@ class FredWafer(Interconnect):
         return InterconnectPlan(places, tuple(rounds for rounds, _ in found), rings)
 
     def _remedied(self, lines: list[Line]) -> tuple[tuple[Trees, ...], list[Line]]:
-        """Return the trees of each round, and the decomposed lines."""
+        """Return the reduction trees of each round of groups, and the groups sent around rings."""
         if self._fit(lines) or self.remedy in (Remedy.REFUSE, Remedy.PLACE):
             return (self.trees(lines),), []
         if self.remedy == Remedy.SERIALISE:
@@ -247,7 +247,7 @@ class FredWafer(Interconnect):
         return Network(graph)
 
     def io_routes(self, npus: Sequence[int]) -> Sequence[Sequence[Sequence[Route]]]:
-        """Return the routes by each of the lanes.
+        """Return the routes between each I/O controller and ``npus``, by each of the lanes.
 
         Switches that distribute copy bytes for several NPUs.  Otherwise NPUs pass them on to one
         another, first below the controller's own switch.
@@ -263,7 +263,10 @@ class FredWafer(Interconnect):
         return [(*start, *self._across(leaf, lane, npu // self.leaf, lane), npu) for npu in npus]
 
     def _passed_on(self, name: str, leaf: int, npus: Sequence[int], lane: int) -> Sequence[Route]:
-        """Return messages between NPUs: up on the sender's lane, down on the receiver's."""
+        """Return each NPU's route from a controller, through the NPUs that get the bytes first.
+
+        NPUs send up on lane ``lane`` or their own, and receive on the lane of their number.
+        """
 
         def turn(npu: int) -> tuple[int, int]:
             return (npu // self.leaf - leaf) % self.leaves, (npu + lane) % self.leaf
@@ -285,12 +288,12 @@ class FredWafer(Interconnect):
         return (lane_name(leaf, up), L2, lane_name(other, down), leaf_name(other))
 
     def _controllers(self) -> list[tuple[str, int]]:
-        """Return the I/O controllers with their L1 switches."""
+        """Return each I/O controller's name and its L1 switch."""
         return [(f"io no {i}", i % self.leaves) for i in range(self.controllers)]
 
 
 def _number_along(order: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """Return the place of each rank if places are numbered along the dimensions in this order."""
+    """Return the place of each rank if places count along the dimensions in the given order."""
     strides = {dim: math.prod(sizes[d] for d in order[:i]) for i, dim in enumerate(order)}
     ranks = product(*(range(size) for size in reversed(sizes)))  # the first dimension runs first
     return [sum(strides[d] * x for d, x in enumerate(reversed(rank))) for rank in ranks]

@@ -1,4 +1,4 @@
-"""FRED's switches: flows, their colouring, routes through a FRED_m(P), and remedies."""
+"""FRED's switches: flows through a FRED_m(P), their routes by graph colouring, and remedies."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Link = tuple[Any, Any]  # from one node of a switch to another
 
 @dataclass(frozen=True)
 class Flow:
-    """Bytes from ``inputs`` that are reduced to one stream, which leaves at all ``outputs``.
+    """A stream through a switch: bytes from ``inputs`` are reduced and leave at all ``outputs``.
 
     A unicast has one of each, a multicast one input, a reduction one output; an all-reduce among
     the members of a group has the same ports on both sides.
@@ -25,28 +25,28 @@ class Flow:
 
     @classmethod
     def from_ports(cls, ports: Iterable[int], name: str = "") -> "Flow":
-        """Build the all-reduce of a group."""
+        """Return the all-reduce of a group of NPUs at ``ports``."""
         members = frozenset(ports)
         return cls(members, members, name or "{" + ", ".join(map(str, sorted(members))) + "}")
 
 
 @dataclass(frozen=True)
 class Route:
-    """A flow, and the links of the switch that it has exclusively."""
+    """A flow with the links inside the switch that it uses exclusively."""
 
     flow: Flow
     links: frozenset[Link]
 
 
 class UnroutableError(DimsweepError):
-    """Flows that cannot all pass at once.
+    """Raised for flows that cannot all pass a switch at once.
 
     They share microswitches, and there are not enough middle switches to separate them.
     """
 
     @classmethod
     def naming(cls, flows: Sequence[Flow], middles: int) -> "UnroutableError":
-        """Return the error that names the flows."""
+        """Return the error, whose text names the flows."""
         names = "; ".join(flow.name for flow in flows)
         return cls(
             f"{len(flows)} flows share microswitches in such a way that {middles} middle switches "
@@ -91,7 +91,10 @@ if TYPE_CHECKING:  # networkx is imported by the functions that need it: few run
 
 
 def conflicts(flows: Sequence[Flow]) -> "nx.Graph":
-    """Return the graph of flow numbers, joined if two share a first or last microswitch."""
+    """Return the graph of flow numbers, joined if two flows share an outer microswitch.
+
+    The outer microswitches are those of the first and the last stage.
+    """
     return joined(
         [
             {("in", switch) for switch in halved(flow.inputs)}
@@ -102,7 +105,7 @@ def conflicts(flows: Sequence[Flow]) -> "nx.Graph":
 
 
 def joined(parts: Sequence[Iterable[Hashable]]) -> "nx.Graph":
-    """Return the graph of the numbers of ``parts``, joined if two have an element in common."""
+    """Return the graph of the indices of ``parts``, joined if two have an element in common."""
     import networkx as nx
 
     graph = nx.Graph()
@@ -116,12 +119,12 @@ def joined(parts: Sequence[Iterable[Hashable]]) -> "nx.Graph":
 
 
 def halved(ports: Iterable[int]) -> frozenset[int]:
-    """Return the microswitches, of two ports each, of ``ports``."""
+    """Return the microswitches, of two ports each, that ``ports`` belong to."""
     return frozenset(port // 2 for port in ports)
 
 
 def colour(graph: "nx.Graph", colours: int) -> Mapping[int, int] | None:
-    """Return a colour below ``colours`` for each node, different from its neighbours', or None.
+    """Return a colour below ``colours`` for each node, unlike its neighbours' colours, or None.
 
     The search is exact: saturation first (Brelaz, CACM 1979), with backtracking.
     """
@@ -135,7 +138,7 @@ def colour(graph: "nx.Graph", colours: int) -> Mapping[int, int] | None:
 
 
 def _extend(graph: "nx.Graph", colours: int, found: dict[int, int]) -> bool:
-    """Colour the nodes that are not in ``found`` yet, the most constrained ones first."""
+    """Colour the nodes not yet in ``found``, most constrained first; return whether it succeeds."""
     if len(found) == len(graph):
         return True
 
@@ -223,17 +226,17 @@ class FredSwitch:
         return graph
 
     def n_microswitches(self) -> int:
-        """Return the number of its microswitches."""
+        """Return the number of microswitches of the switch, at all levels."""
         return _count(self.middles, self.ports)
 
 
 def entry(path: Path, ports: int, port: int) -> Any:
-    """Return the microswitch at which an input port enters the switch at ``path``."""
+    """Return the node of the microswitch by which input ``port`` enters the switch at ``path``."""
     return ("both", path) if ports == 2 else ("reduce", path, port // 2)
 
 
 def exit_(path: Path, ports: int, port: int) -> Any:
-    """Return the microswitch at which an output port leaves the switch at ``path``."""
+    """Return the node of the microswitch by which output ``port`` leaves the switch at ``path``."""
     return ("both", path) if ports == 2 else ("distribute", path, port // 2)
 
 
@@ -247,12 +250,12 @@ def _ports(flow: Flow, ports: int) -> Iterator[Link]:
 
 
 def _link_up(path: Path, ports: int, middle: int, port: int) -> Link:
-    """Return the link from microswitch ``port`` of the first stage to a middle switch."""
+    """Return the link from first-stage microswitch ``port`` to middle switch ``middle``."""
     return ("reduce", path, port), entry((*path, middle), _half(ports), port)
 
 
 def _link_down(path: Path, ports: int, middle: int, port: int) -> Link:
-    """Return the link from a middle switch to microswitch ``port`` of the last stage."""
+    """Return the link from middle switch ``middle`` to last-stage microswitch ``port``."""
     return exit_((*path, middle), _half(ports), port), ("distribute", path, port)
 
 
@@ -273,7 +276,7 @@ def _count(m: int, ports: int) -> int:
 def _route(
     m: int, path: Path, ports: int, flows: list[tuple[int, Flow]], found: list[set[Link]]
 ) -> None:
-    """Add each flow's links inside the switch at ``path`` to ``found``, by number."""
+    """Add to ``found``, by number of the flow, the flow's links inside the switch at ``path``."""
     if ports == 2 or not flows:
         return
     choice = colour(conflicts([flow for _, flow in flows]), m)
@@ -308,7 +311,7 @@ class Remedy(StrEnum):
 
 @dataclass(frozen=True)
 class Schedule:
-    """The order in which flows pass a switch."""
+    """The rounds in which flows pass a switch, after the remedy: undivided, as rings, or moved."""
 
     rounds: tuple[tuple[Route, ...], ...]  # one after another
     serialised: tuple[Flow, ...] = ()  # pass in a later round
@@ -318,7 +321,7 @@ class Schedule:
 
     @property
     def n_moved(self) -> int:
-        """Number of moved ports."""
+        """Number of ports whose NPU was moved to another port."""
         return sum(port != place for port, place in enumerate(self.ports))
 
     @property
@@ -328,7 +331,7 @@ class Schedule:
 
 
 def schedule(switch: FredSwitch, flows: Sequence[Flow], remedy: Remedy) -> Schedule:
-    """Route all ``flows``: at once if possible, else by the ``remedy``.
+    """Return an order in which all ``flows`` pass: at once if possible, else by ``remedy``.
 
     Raises :class:`UnroutableError` if the remedy is to refuse, or does not help: a flow whose
     inputs differ from its outputs is not a group, so it can neither become a ring nor move.
@@ -357,7 +360,7 @@ def _fits(switch: FredSwitch, flows: Sequence[Flow]) -> bool:
 def in_rounds(
     things: Sequence[_T], size: Callable[[_T], int], fit: Callable[[Sequence[_T]], bool]
 ) -> list[list[_T]]:
-    """Put each thing into the first round with room for it, the largest things first."""
+    """Return ``things`` in rounds: each in the first round that it fits, the largest first."""
     rounds: list[list[_T]] = []
     for thing in sorted(things, key=lambda thing: -size(thing)):
         room = next((one for one in rounds if fit([*one, thing])), None)
@@ -375,7 +378,7 @@ def _serialise(switch: FredSwitch, flows: Sequence[Flow]) -> Schedule:
 
 
 def _decompose(switch: FredSwitch, flows: Sequence[Flow]) -> Schedule:
-    """Turn the smallest groups into rings until all flows can pass.
+    """Return the schedule in which the smallest groups become rings until all flows can pass.
 
     Two middle switches pass any unicasts, so a solution always exists.
     """
@@ -389,7 +392,7 @@ def _decompose(switch: FredSwitch, flows: Sequence[Flow]) -> Schedule:
 
 
 def ring(flow: Flow) -> list[Flow]:
-    """Return a group's unicasts, each member to the next; none for a group of one."""
+    """Return the unicasts from each member of a group to the next; none for a group of one."""
     members = sorted(flow.inputs)
     following = [*members[1:], members[0]]
     return [
@@ -400,7 +403,7 @@ def ring(flow: Flow) -> list[Flow]:
 
 
 def _place(switch: FredSwitch, flows: Sequence[Flow]) -> Schedule:
-    """Place groups on consecutive ports, in the order of their first ports.
+    """Return the schedule with groups on consecutive ports, in the order of their first ports.
 
     Ports without a group follow.
     """

@@ -55,7 +55,7 @@ class MeshWafer(Interconnect):
         return Routing.DIMENSION_ORDER
 
     def bisection(self) -> float:
-        """Return the bandwidth of the narrowest straight cut, into equal halves if possible."""
+        """Return the bandwidth (bytes/s) of the narrowest straight cut, into halves if possible."""
         cuts = [
             (along % 2, across * self.link)
             for along, across in ((self.columns, self.rows), (self.rows, self.columns))
@@ -74,7 +74,7 @@ class MeshWafer(Interconnect):
         return [x * self.rows + y for x in range(self.columns)]
 
     def places(self, sizes: Sequence[int]) -> Sequence[int]:
-        """Return places column by column.
+        """Return the NPU of each rank, numbered column by column.
 
         If the innermost groups would straddle columns, the places follow a snake, on which
         consecutive places stay neighbours.
@@ -107,7 +107,7 @@ class MeshWafer(Interconnect):
         ]
 
     def _way(self, start: int, end: int, column_first: bool) -> list[int]:
-        """Return an XY or YX route between two NPUs."""
+        """Return the NPUs on an XY or YX route from ``start`` to ``end``, both included."""
         (x, y), (u, v) = divmod(start, self.rows), divmod(end, self.rows)
         if column_first:
             first, then = _npus_between(self.column(x), y, v), _npus_between(self.row(v), x, u)
@@ -116,7 +116,7 @@ class MeshWafer(Interconnect):
         return first + then[1:]
 
     def _controllers(self) -> list[tuple[str, int]]:
-        """Return the I/O controllers with their NPUs."""
+        """Return each I/O controller's name and its NPU."""
         ends = [
             (f"io column {x} end {e}", self.column(x)[-e])
             for x in range(self.columns)
@@ -128,6 +128,6 @@ class MeshWafer(Interconnect):
 
 
 def _npus_between(line: Sequence[int], start: int, end: int) -> list[int]:
-    """Return the NPUs of a line from one place to another."""
+    """Return the NPUs of a row or column from place ``start`` to place ``end``."""
     step = 1 if end >= start else -1
     return [line[place] for place in range(start, end + step, step)]

@@ -29,7 +29,7 @@ _BY_NAME = ConfigDict(populate_by_name=True, allow_inf_nan=False)  # a file has 
 
 
 def _key(name: str, default: Any, **rules: Any) -> Any:
-    """Declare a field called ``name`` in the file; numbers must be zero or more."""
+    """Declare a dataclass field that the file calls ``name``; numbers must be zero or more."""
     if type(default) in (int, float):
         rules = {"ge": 0, "strict": True, **rules}
     return Field(default, validation_alias=name, **rules)
@@ -37,7 +37,7 @@ def _key(name: str, default: Any, **rules: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """The dimensions: a link's ``gigabytes`` (of 2^30 bytes) a second, ``latency`` in ns a hop."""
+    """The dimensions of ``network.yml``: link bandwidth in GiB/s, and latency in ns a hop."""
 
     blocks: tuple[Block, ...]
     sizes: tuple[int, ...]
@@ -46,7 +46,7 @@ class Network:
 
     @property
     def bandwidth(self) -> tuple[float, ...]:
-        """Bytes per ns."""
+        """Bandwidth of one link in each dimension, in bytes per ns."""
         return tuple(g * GIB / 1e9 for g in self.gigabytes)
 
     @property
@@ -62,7 +62,7 @@ class Network:
 
 @dataclass(frozen=True, config=_BY_NAME)
 class BusModel:
-    """A shared memory bus: LogGP's parameters (ns), and ns for reducing a hundred bytes."""
+    """A shared memory bus: LogGP's parameters (ns), and the ns of reducing a hundred bytes."""
 
     latency: int = _key("L", 0)
     overhead: int = _key("o", 0)
@@ -124,7 +124,7 @@ class RemoteMemory:
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """Settings of the command line."""
+    """Settings that ASTRA-sim takes on its command line."""
 
     queues_per_dim: int = 1
     injection_scale: float = 1.0
@@ -134,7 +134,7 @@ class Options:
 
 @dataclasses.dataclass(frozen=True)
 class Inputs:
-    """All files but the traces."""
+    """The content of all input files of ASTRA-sim, except the traces."""
 
     network: Network
     system: System
@@ -148,7 +148,7 @@ class Inputs:
 
 
 class _NetworkFile(BaseModel):
-    """``network.yml``: lists with one entry a dimension."""
+    """Schema of ``network.yml``: lists with one entry for each dimension."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 
@@ -260,9 +260,9 @@ def read_inputs(
 def with_noted_groups(
     inputs: Inputs, traces: Sequence[Sequence[Node]]
 ) -> tuple[Inputs, list[Sequence[Node]]]:
-    """Return the inputs with the groups that the traces record, and the traces with their names.
+    """Return ``inputs`` with the groups that the traces record, and the traces with their names.
 
-    Groups of a file have precedence over recorded ones.
+    Groups of a file have precedence over recorded groups.
     """
     distinct = {id(nodes): nodes for nodes in traces}
     texts = ((node.groups for node in nodes) for nodes in distinct.values())
@@ -295,12 +295,12 @@ def topology_of(dims: Network, tiers: Sequence[str] = ()) -> Topology:
 
 
 def read_workload(prefix: Path | str, n_npus: int) -> list[Sequence[Node]]:
-    """Read the traces ``<prefix>.<rank>.et`` of all ranks."""
+    """Return the traces ``<prefix>.<rank>.et`` of ``n_npus`` ranks, with decoded attributes."""
     return read_ranks([Path(f"{prefix}.{rank}.et") for rank in range(n_npus)])
 
 
 def read_ranks(paths: Sequence[Path]) -> list[Sequence[Node]]:
-    """Read the traces of the ranks, in the order of ``paths``; equal files are read once."""
+    """Return the nodes of each rank's trace, in order of ``paths``; equal files are read once."""
     contents: dict[bytes, int] = {}
     number = []
     for path in paths:
@@ -329,6 +329,6 @@ def _known(known: dict[int, Node], node: TraceNode) -> Node:
 
 
 def _resolve_prefix(prefix: str, system: Path) -> Path:
-    """Resolve a path as ASTRA-sim does: from the current folder, else from the system file's."""
+    """Return a path as ASTRA-sim resolves it: from the current folder, else the system file's."""
     here = Path(prefix)
     return here if Path(f"{here}.0.et").exists() else system.parent / prefix

@@ -1,9 +1,10 @@
 """Additional attributes of dimsweep's traces, for values that Chakra has no field for.
 
-A trace counts whole microseconds, bytes and operations, and knows groups by number.  Where that is
-not all, a node of ours says the rest, so that what is read back takes as long to the picosecond.
-Other tools skip attributes that they do not know.  An attribute that refines a standard field must
-round to that field: a trace in which only one of the two was edited is refused.
+A trace counts whole microseconds, bytes and operations, and knows groups by number.  If dimsweep's
+values are more exact, a node that dimsweep writes has them in additional attributes, so that a
+trace that is read back takes equal time to the picosecond. Other tools skip attributes that they do
+not know.  An attribute that refines a standard field must round to that field: a trace in which
+only one of the two was edited is refused.
 """
 
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ _LARGEST = 2**63 - 1  # of a standard field
 
 
 class Conflict(NamedTuple):
-    """An additional attribute that contradicts the standard field that it refines."""
+    """An additional attribute that does not round to the standard field that it refines."""
 
     attribute: str
     what: str  # both values, in words
@@ -33,7 +34,7 @@ class Conflict(NamedTuple):
 
 
 def conflicts(node: TraceNode) -> Iterator[Conflict]:
-    """Yield the attributes of a node that do not round to their standard field."""
+    """Yield the additional attributes of a node that do not round to their standard field."""
     size = "tensor_size" if node.type < NodeType.COMM_SEND else "comm_size"
     fields = ((DURATION, "duration_micros", 10**6), (FLOPS, "num_ops", 1), (BYTES, size, 1))
     for name, field, unit in fields:
@@ -47,7 +48,7 @@ def conflicts(node: TraceNode) -> Iterator[Conflict]:
 
 
 def _rounds_to(exact: Value, whole: float, unit: int) -> bool:
-    """Return whether the writer rounds ``exact`` to ``whole``, in units ``unit`` times as large.
+    """Return whether ``exact``, divided by ``unit`` and rounded as the writer does, is ``whole``.
 
     The writer rounds an amount of work below 1 up to 1, and limits it to 63 bits.
     """

@@ -1,11 +1,11 @@
-"""Lint the traces of a job: each trace separately, and all of them against one another.
+"""Linter of a job's Chakra traces: it checks each trace, and all of them against one another.
 
-Between the ranks: sends without receives, collectives whose members disagree, and nodes that wait
-for each other for ever.
+Faults between ranks are sends without receives, collectives whose members disagree, and nodes that
+wait for each other for ever.
 
-A repair is safe when no order that the trace can mean is lost: a dependency on a missing node, or
-on the node itself, can never be met, and of two equal nodes one is redundant.  An attribute of ours
-that contradicts a standard field follows the field, which every other tool reads.
+A repair is safe if it loses no order that the trace can mean: a dependency on a missing node, or
+on the node itself, can never be met, and of two equal nodes one is redundant.  An additional
+attribute that contradicts a standard field follows the field, which every other tool reads.
 """
 
 import math
@@ -50,7 +50,7 @@ _MOST_IDS = 6
 
 @dataclass(frozen=True)
 class Finding:
-    """A fault with its place ``where`` (file, node, byte) and its ``fix``.
+    """A fault ``what`` at the place ``where`` (file, node, byte), and how to correct it, ``fix``.
 
     ``repair`` describes the change of :func:`repaired`; empty if only the user can decide.
     """
@@ -65,7 +65,7 @@ class Finding:
 
 
 def lint_trace(scanned: Scanned) -> Iterator[Finding]:
-    """Yield all faults of a trace's graph, and of its file if it is damaged."""
+    """Yield all faults of a trace's dependency graph, and of its file if it is damaged."""
     trace, places, fault = scanned
     nodes, index = trace.nodes, _index(trace)
 
@@ -112,7 +112,7 @@ def lint_trace(scanned: Scanned) -> Iterator[Finding]:
 
 
 def _circles(edges: Edges, n: int) -> Iterator[list[int]]:
-    """Yield the strongly connected components of several of ``n`` nodes."""
+    """Yield the nodes of each circle: strongly connected components of several of ``n`` nodes."""
     there = edges.targets >= 0
     if not there.all():
         counts = np.bincount(edges.sources[there], minlength=n)
@@ -150,7 +150,7 @@ def _repair_node(node: TraceNode, index: dict[int, int]) -> TraceNode:
 
 
 def _index(trace: Trace) -> dict[int, int]:
-    """Return the place of the first node with each id."""
+    """Return the place in the trace of the first node with each id."""
     # A later entry replaces an earlier one, so the last to come is the first in the file.
     last = len(trace.nodes) - 1
     return {node.id: last - i for i, node in enumerate(reversed(trace.nodes))}
@@ -161,7 +161,7 @@ Fault = tuple[str, str]  # the problem, and the fix
 
 
 class _Message(NamedTuple):
-    """A send or a receive."""
+    """A send or a receive node of one rank, with its tag and size."""
 
     tag: int
     size: int
@@ -177,7 +177,7 @@ class _Message(NamedTuple):
 
 
 class Messages:
-    """The messages among ``n`` ranks; ``where`` names a node."""
+    """The sends and receives among ``n`` ranks; ``where`` returns a node's place in words."""
 
     def __init__(self, n: int, where: Callable[[Place], str]) -> None:
         self._n, self._where = n, where
@@ -185,7 +185,7 @@ class Messages:
         self._receives: dict[tuple[int, int], list[_Message]] = {}
 
     def add(self, place: Place, node: Node) -> Fault | None:
-        """Note a send or a receive; returns a fault if its peer is wrong."""
+        """Record a send or a receive; return a fault if its peer is not another rank."""
         rank, sends = place[0], node.type is NodeType.COMM_SEND
         peer = node.target if sends else node.source
         if peer >= self._n or peer == rank:
@@ -197,14 +197,14 @@ class Messages:
         return None
 
     def findings(self) -> Iterator[Finding]:
-        """Yield the messages without a counterpart of equal tag and size."""
+        """Yield a finding for each send or receive without a counterpart of equal tag and size."""
         for ends in sorted({*self._sends, *self._receives}):
             sends, receives = self._sends.get(ends, []), self._receives.get(ends, [])
             if Counter(m.content for m in sends) != Counter(m.content for m in receives):
                 yield from self._unmatched(*ends, sends, receives)
 
     def pairs(self) -> Iterator[tuple[Place, Place]]:
-        """Yield each receive with its send; equal ones match in the order of issue."""
+        """Yield (receive, send) of each matched message; equal ones match in order of issue."""
         for ends, receives in self._receives.items():
             sends: dict[tuple[int, int], deque[Place]] = {}
             for send in self._sends.get(ends, []):
@@ -235,7 +235,7 @@ class Messages:
 
 
 def _surplus(some: Sequence[_Message], others: Sequence[_Message]) -> list[_Message]:
-    """Return the messages of ``some`` without an equal among ``others``."""
+    """Return the messages of ``some`` that have no partner of equal tag and size in ``others``."""
     left = Counter(message.content for message in others)
     surplus = []
     for message in some:
@@ -247,7 +247,7 @@ def _surplus(some: Sequence[_Message], others: Sequence[_Message]) -> list[_Mess
 
 
 class _Meeting(NamedTuple):
-    """A collective as one rank issues it."""
+    """A collective as one rank issues it: type, size, name and place."""
 
     collective: int
     size: int
@@ -263,11 +263,11 @@ class _Meeting(NamedTuple):
 
 
 class Collectives:
-    """The collectives of the ranks.
+    """The collectives of all ranks, by communicator group, and the check that members agree.
 
     ``groups`` lists the ranks of each communicator group. ``n`` is the number of ranks, None if a
     single trace has no other to compare with. ``sizes`` are the dimensions' sizes, if known.
-    ``where`` names a node.
+    ``where`` returns a node's place in words.
     """
 
     def __init__(
@@ -288,7 +288,7 @@ class Collectives:
         self._shapes: dict[Value, tuple[int, ...]] = {}  # by the group's name in traces of dimsweep
 
     def add(self, place: Place, node: Node, name: Value) -> Fault | None:
-        """Note a collective, in the order of issue; returns a fault if its group is wrong.
+        """Record the next collective that a rank issues; return a fault if its group is wrong.
 
         ``name`` is the group's name in the workload, None in traces of other tools.
         """
@@ -317,7 +317,10 @@ class Collectives:
         return None
 
     def _renamed(self, node: Node, name: Value) -> Fault | None:
-        """Return a fault if the group called ``name`` has another shape than at an earlier node."""
+        """Return a fault if group ``name`` has another shape than at an earlier node.
+
+        The shape is the group's ranks relative to the first, or its involved dimensions.
+        """
         if name is None or node.group in self._missing:
             return None
         ranks = sorted(self._groups.get(node.group, ()))
@@ -329,7 +332,7 @@ class Collectives:
         return what, f"name a group of the former shape, or another {extras.GROUP}"
 
     def _participants(self, rank: int, node: Node) -> str | None:
-        """Name and record the set of participating ranks; None if they are unknown."""
+        """Return the name of the set of participating ranks, and record it; None if unknown."""
         if node.group in self._missing:
             return None
         if node.group not in ("", "0"):
@@ -365,7 +368,7 @@ class Collectives:
             yield from self._disagree(over, there)
 
     def _disagree(self, over: str, by_rank: Mapping[int, Sequence[_Meeting]]) -> Iterator[Finding]:
-        """Report each rank that differs from the majority, at its first difference."""
+        """Yield a finding for each rank that differs from the majority, at its first difference."""
         contents = {rank: tuple(m.content for m in meetings) for rank, meetings in by_rank.items()}
         usual, count = Counter(contents.values()).most_common(1)[0]
         model = next(rank for rank, content in contents.items() if content == usual)
@@ -393,7 +396,7 @@ class Collectives:
     def _swapped(
         self, over: str, rank: int, here: Sequence[_Meeting], model: int, there: Sequence[_Meeting]
     ) -> Iterator[Finding]:
-        """Report equal collectives that two ranks issue in different orders, by their names."""
+        """Yield findings for equal collectives that two ranks issue in different orders."""
         names, others = [m.name for m in here], [m.name for m in there]
         if names == others or sorted(names) != sorted(others):
             return
@@ -411,7 +414,7 @@ class Collectives:
         )
 
     def turns(self, stream_of: Callable[[Place], object]) -> list[list[list[Place]]]:
-        """Return the collectives of each communicator's streams, by member, in issue order."""
+        """Return each stream's collectives, by communicator and member, in the order of issue."""
         found: dict[tuple[str, object], dict[int, list[Place]]] = {}
         for over, by_rank in self._meetings.items():
             for rank, meetings in by_rank.items():
@@ -421,7 +424,7 @@ class Collectives:
         return [list(by_rank.values()) for by_rank in found.values()]
 
     def crossed(self) -> Iterator[Finding]:
-        """Report collectives of several groups that ranks issue in incompatible orders.
+        """Yield findings for collectives of several groups that ranks issue in incompatible orders.
 
         With one communication at a time, as in ASTRA-sim, such ranks wait for each other for ever.
         """
@@ -439,7 +442,7 @@ class Collectives:
             )
 
     def _stuck(self) -> dict[int, int]:
-        """Find the ranks that block if each runs one collective at a time, and the collective."""
+        """Return the ranks that block if each runs one collective at a time, and the collective."""
         members = Counter(meeting for order in self._order.values() for meeting in order)
         at = dict.fromkeys(self._order, 0)
         arrived: dict[tuple[str, int], list[int]] = {}
@@ -463,7 +466,7 @@ _Longs = NDArray[np.int64]
 
 
 class _Waits(NamedTuple):
-    """Edges from a waiting node to the node it waits for.
+    """Edges from waiting nodes to the nodes that they wait for, among all ranks.
 
     Nodes are numbered rank by rank; joined collectives, which have a part on each member, follow.
     ``meant`` is the waiting rank's own part of a joined collective, else the target.
@@ -475,7 +478,7 @@ class _Waits(NamedTuple):
 
 
 class Deadlocks:
-    """Finds circles of waiting nodes; ``where`` names a node."""
+    """Finder of circles of waiting nodes; ``where`` returns a node's place in words."""
 
     def __init__(self, ranks: Sequence[Sequence[TraceNode]], where: Callable[[Place], str]) -> None:
         self._ranks, self._where = ranks, where
@@ -484,10 +487,10 @@ class Deadlocks:
     def findings(
         self, turns: Sequence[Sequence[Sequence[Place]]], messages: Sequence[tuple[Place, Place]]
     ) -> Iterator[Finding]:
-        """Yield a finding for each circle of waiting nodes.
+        """Yield a finding for each circle of nodes that wait for each other.
 
         ``turns`` has, for each communicator, the collectives of each member in the order of issue;
-        ``messages`` each receive and its send.  All dependencies exist.
+        ``messages`` each receive and its send.  All dependencies must exist.
         """
         waits = self._waits(turns, messages)
         n = int(max(waits.sources.max(initial=-1), waits.targets.max(initial=-1))) + 1
@@ -578,7 +581,7 @@ class Deadlocks:
 
 
 def _circle(start: int, after: dict[int, dict[int, int]]) -> list[int]:
-    """Return the shortest circle through ``start``."""
+    """Return the shortest circle of edges ``after`` that contains ``start``."""
     before, found = dict[int, int](), deque([start])
     while start not in before:
         node = found.popleft()
@@ -658,7 +661,10 @@ def lint_job(
 
 
 def _read(raw: TraceNode) -> Node | Fault | None:
-    """Decode a node that communicates; return a fault of its attributes, None for other nodes."""
+    """Return a communicating node with decoded attributes, a fault of its attributes, or None.
+
+    None for all other nodes.
+    """
     if raw.type < NodeType.COMP:
         return None
     try:
@@ -676,7 +682,7 @@ def _read(raw: TraceNode) -> Node | Fault | None:
 
 
 def _sizes(traces: Sequence[Trace]) -> tuple[int, ...] | None:
-    """Return the sizes of the dimensions, if the traces have them for this number of ranks."""
+    """Return the dimensions' sizes if the traces state them and they fit the number of ranks."""
     noted = traces[0].metadata.get(extras.SIZES) if traces else None
     sizes = tuple(n for n in noted if isinstance(n, int)) if isinstance(noted, tuple) else ()
     return sizes if sizes and math.prod(sizes) == len(traces) else None

@@ -81,13 +81,13 @@ def _check(ranks: tuple[int, ...], n_npus: int, where: str) -> None:
 
 
 def groups_text(node: TraceNode) -> str:
-    """Return the text of the process groups in a node, "" if it has none."""
+    """Return the JSON text of the process groups that a node records, or ""."""
     has_groups = node.type is NodeType.METADATA and _INIT in node.name and node.inputs
     return node.inputs.values if has_groups and node.inputs else ""
 
 
 class RecordedGroups(NamedTuple):
-    """The groups that traces record.
+    """The process groups that traces record: the ranks of each, by unique names.
 
     PyTorch may use one name for different groups on different ranks.
     """
@@ -111,10 +111,10 @@ class RecordedGroups(NamedTuple):
 def recorded_groups(
     texts: Iterable[Iterable[str]], n_npus: int, given: Mapping[str, tuple[int, ...]]
 ) -> RecordedGroups:
-    """Return the groups in the ``texts`` of each trace (:func:`groups_text`).
+    """Return the groups that are listed in the ``texts`` of each trace (see :func:`groups_text`).
 
-    Groups that are ``given`` go before them.  Raises :class:`DimsweepError` for a text that lists
-    no groups.
+    ``given`` groups have precedence.  Raises :class:`DimsweepError` for a text that lists no
+    groups.
     """
     groups = dict(given)
     names: list[Mapping[str, str]] = []
@@ -130,7 +130,7 @@ def recorded_groups(
 
 
 def _unique(name: str, ranks: tuple[int, ...], groups: dict[str, tuple[int, ...]]) -> str:
-    """Return the name of a group in ``groups``, to which it is added if it is missing."""
+    """Return the name of the group of ``ranks`` in ``groups``; add the group if it is missing."""
     for number in count(1):
         key = name if number == 1 else f"{name} ({number})"
         if groups.setdefault(key, ranks) == ranks:
@@ -140,7 +140,7 @@ def _unique(name: str, ranks: tuple[int, ...], groups: dict[str, tuple[int, ...]
 
 @lru_cache
 def _listed(text: str, n_npus: int) -> list[tuple[str, tuple[int, ...]]]:
-    """Return the name and the ranks of each group in a text."""
+    """Return the name and the ranks of each group that ``text`` lists."""
     where = f"METADATA node {_INIT}"
     found = _LISTED.search(text)
     try:
@@ -167,7 +167,7 @@ _NEEDED = {
 
 
 class Node(NamedTuple):
-    """The attributes of a node that affect a simulated time; sizes in bytes, durations in ns."""
+    """A trace's node with the attributes that affect its time: sizes in bytes, durations in ns."""
 
     id: int
     name: str
@@ -190,13 +190,13 @@ class Node(NamedTuple):
 
 
 def involved_group(involved: Sequence[bool], sizes: Sequence[int]) -> Group:
-    """Return the group of all dimensions in ``involved_dim``; missing entries count as True."""
+    """Return the group that spans the dimensions in ``involved_dim``; missing entries are True."""
     used = zip_longest(involved[: len(sizes)], sizes, fillvalue=True)
     return Group(tuple(n if use else 1 for use, n in used), (1,) * len(sizes))
 
 
 def node_of(node: TraceNode) -> Node:
-    """Decode the attributes of a node as numbers; a missing attribute is 0.
+    """Return a trace's node with its attributes as numbers; a missing attribute is 0.
 
     Raises :class:`DimsweepError` naming the node and an attribute that is not a whole number.
     """
@@ -255,7 +255,10 @@ def _needed(node: TraceNode) -> tuple[str, ...]:
 
 
 class Meaning(NamedTuple):
-    """A native collective, and a member's bytes on entry, given ``s`` and ``p`` (2 or more)."""
+    """The native collective for a Chakra type, and the formula of a member's bytes on entry.
+
+    The formula takes ``s`` (comm_size) and ``p`` (2 or more members).
+    """
 
     kind: CollectiveKind
     held: Callable[[float, int], float]

@@ -1,7 +1,7 @@
-"""Chakra's protobuf schema 0.0.4, and messages of it from and to the objects of a trace.
+"""Chakra's protobuf schema 0.0.4, and the conversion of its messages to and from trace objects.
 
 The schema is built when imported: no compiler, no generated code.  ``Node`` is the node of the
-schema.  ``Shell`` is the same node on the wire, but its attributes are left as bytes: there are few
+schema.  ``Shell`` is an equal node on the wire, but its attributes are left as bytes: there are few
 different ones, so each is worth decoding once (see :class:`Decoder`).
 """
 
@@ -103,7 +103,7 @@ Shell = _message("Shell")
 
 
 def implied_field(value: Value) -> str:
-    """Return the schema's field that a value implies; "" for no value."""
+    """Return the name of the schema's field for a value of this Python type; "" for no value."""
     if value is None:
         return ""
     if not isinstance(value, tuple):
@@ -140,7 +140,7 @@ Attributes = tuple[Mapping[str, Value], Mapping[str, str]]  # values, kinds
 
 
 class Decoder:
-    """A decoder of nodes that caches attributes, since most nodes repeat earlier ones."""
+    """Decoder of nodes that caches decoded attributes, since most nodes repeat earlier ones."""
 
     def __init__(self) -> None:
         self._attributes: dict[tuple[bytes, ...], Attributes] = {}
@@ -174,7 +174,7 @@ class Decoder:
 
 
 def decode_metadata(raw: bytes) -> tuple[str, Attributes]:
-    """Return the version of the schema, and the attributes of the trace."""
+    """Return the schema version and the attributes in a trace's metadata message."""
     metadata = _parse(GlobalMetadata, raw)
     for attribute in metadata.attr:
         _refuse_unknown(attribute)
@@ -182,7 +182,7 @@ def decode_metadata(raw: bytes) -> tuple[str, Attributes]:
 
 
 def decode_attributes(messages: Sequence[Any]) -> Attributes:
-    """Return values and kinds of attributes by name."""
+    """Return the values of attributes by name, and the schema's field of each."""
     values: dict[str, Value] = {}
     kinds: dict[str, str] = {}
     for message in messages:
@@ -230,7 +230,7 @@ def _refuse_unknown(message: Any) -> None:
 
 
 def encode_metadata(trace: Trace) -> Any:
-    """Return the metadata of a trace as a message."""
+    """Return the metadata of a trace as a protobuf message."""
     try:
         message = GlobalMetadata(version=trace.version)
     except (TypeError, ValueError) as error:
@@ -240,7 +240,7 @@ def encode_metadata(trace: Trace) -> Any:
 
 
 def encode_node(node: TraceNode) -> Any:
-    """Return a node as a message."""
+    """Return a node as a protobuf message."""
     try:
         message = Node(
             id=node.id,

@@ -23,7 +23,7 @@ from dimsweep.engine.formats.chakra.trace import (
 
 
 class Communicated(NamedTuple):
-    """Collectives of one kind over one kind of group; ``n_bytes`` is the sum of comm_size."""
+    """Collectives of one kind over one kind of group: their number, and the sum of comm_size."""
 
     kind: str
     group: str
@@ -33,11 +33,11 @@ class Communicated(NamedTuple):
 
 @dataclass(frozen=True)
 class TraceStats:
-    """Totals of a rank's trace.
+    """Totals of one rank's trace: nodes, durations, operations and bytes.
 
-    ``nodes`` and ``micros`` (recorded durations, us) go by type of node.  ``flops`` is the sum of
-    num_ops, ``n_bytes`` of tensor_size, ``sent`` of the sends' comm_size.  ``path`` is the number
-    of nodes on the longest chain of dependencies.
+    ``nodes`` and ``micros`` (recorded durations, us) are totals by type of node.  ``flops`` is the
+    sum of num_ops, ``n_bytes`` of tensor_size, ``sent`` of the sends' comm_size.  ``path`` is the
+    number of nodes on the longest chain of dependencies.
     """
 
     nodes: Mapping[NodeType, int]
@@ -126,7 +126,7 @@ def _stats(trace: Trace, groups: Mapping[str, Sequence[int]], known: dict[int, N
 
 
 def collective_name(number: int) -> str:
-    """Return the name of a ``comm_type``."""
+    """Return the name of the collective with number ``comm_type``."""
     if number not in tuple(CollectiveType):
         return f"type {number}"
     return CollectiveType(number).name.lower().replace("_", "-")

@@ -1,4 +1,4 @@
-"""A trace as Python objects: nodes, their attributes, dependencies and places in a file.
+"""A Chakra trace as Python objects: nodes, their attributes, dependencies and places in a file.
 
 In a sound trace every dependency exists and no node waits for itself (:func:`check`).
 """
@@ -36,7 +36,7 @@ class NodeType(IntEnum):
 
 
 class CollectiveType(IntEnum):
-    """The values of the attribute ``comm_type`` of a COMM_COLL node."""
+    """The types of collectives, as in the attribute ``comm_type`` of a COMM_COLL node."""
 
     ALL_REDUCE = 0
     REDUCE = 1
@@ -51,7 +51,7 @@ class CollectiveType(IntEnum):
 
 
 class TensorInfo(NamedTuple):
-    """The input or output tensors of a node, as PyTorch writes them."""
+    """The input or output tensors of a node in PyTorch's notation."""
 
     values: str = ""
     shapes: str = ""
@@ -90,7 +90,7 @@ class TraceNode(NamedTuple):
 
 @dataclass(frozen=True)
 class Trace:
-    """The nodes of one rank, in the order of the file."""
+    """The nodes of one rank's trace, in the order of the file, and the attributes of the trace."""
 
     nodes: tuple[TraceNode, ...]
     version: str = "0.0.4"
@@ -111,7 +111,7 @@ class Places:
     starts: list[int] = field(default_factory=list)
 
     def describe(self, number: int, node_id: int | None = None, name: str = "") -> str:
-        """Return the place of node ``number`` (from 1) of the file for an error."""
+        """Return the place of node ``number`` (from 1) in the file, in words for an error."""
         where = f"{self.path}: node {number}"
         if node_id is not None:
             where += f" (id {node_id}{f', {name!r}' if name else ''})"
@@ -120,7 +120,7 @@ class Places:
         return where
 
     def name(self, error: DimsweepError, number: int, node_id: int | None = None) -> DimsweepError:
-        """Return ``error`` with the place of node ``number`` (from 1) of the file."""
+        """Return ``error`` with the place of node ``number`` (from 1) in the file."""
         return error.replace(where=self.describe(number, node_id))
 
 
@@ -165,7 +165,7 @@ def check(nodes: Sequence[TraceNode], places: Places) -> None:
 
 
 class Edges(NamedTuple):
-    """Dependencies: node i waits for the nodes in ``targets[offsets[i] : offsets[i + 1]]``.
+    """Dependencies between nodes: node i waits for ``targets[offsets[i] : offsets[i + 1]]``.
 
     Nodes are numbered by their places in the file; -1 is a missing node.
     """
@@ -175,7 +175,7 @@ class Edges(NamedTuple):
 
     @property
     def sources(self) -> NDArray[np.int64]:
-        """Waiting node of each of the targets."""
+        """The waiting node of each entry of ``targets``."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
 
@@ -203,7 +203,7 @@ def strong_components(edges: Edges) -> NDArray[np.int64] | None:
 
 
 def _circle(edges: Edges) -> list[int]:
-    """Return a circle of nodes, each waiting for the next one; empty without a circle."""
+    """Return a circle of nodes, each of which waits for the next; empty if none exists."""
     sources, targets = edges.sources, edges.targets
     component = strong_components(edges)
     inner = sources == targets if component is None else component[sources] == component[targets]

@@ -37,7 +37,7 @@ _HINT = (
 
 
 class Scanned(NamedTuple):
-    """An unchecked trace, up to the first error of the file."""
+    """A trace that was read without checks, and the first error of its file, if any."""
 
     trace: Trace
     places: Places
@@ -146,7 +146,7 @@ _EMPTY_NODE = b"\x08\x00"
 
 
 def _split_stream(data: bytes, starts: list[int]) -> Iterator[bytes]:
-    """Yield the messages in ``data``; append the byte of each to ``starts``."""
+    """Yield each message in ``data``, and append its first byte's position to ``starts``."""
     position = 0
     end = len(data)
     while position < end:
@@ -168,7 +168,7 @@ def _split_stream(data: bytes, starts: list[int]) -> Iterator[bytes]:
 
 
 def _length(data: bytes, position: int) -> tuple[int, int]:
-    """Return a length of more than one byte, and the position of its message."""
+    """Return the length of a message, if it takes several bytes, and the message's position."""
     length = 0
     # Five bytes hold 35 bits; protobuf's messages end at 31.
     for i, byte in enumerate(data[position : position + 5]):
@@ -179,18 +179,18 @@ def _length(data: bytes, position: int) -> tuple[int, int]:
 
 
 def join_stream(messages: Iterable[Any]) -> bytes:
-    """Concatenate the messages, the metadata first, each behind its length."""
+    """Return a binary trace: the messages, metadata first, each after its length."""
     metadata, *nodes = messages
     return b"".join((delimited(metadata.SerializeToString()), *map(node_bytes, nodes)))
 
 
 def node_bytes(message: Any) -> bytes:
-    """Encode a node behind its length."""
+    """Return a node message in binary form, after its length."""
     return delimited(message.SerializeToString() or _EMPTY_NODE)
 
 
 def delimited(raw: bytes) -> bytes:
-    """Prefix a message with its length."""
+    """Return a message's bytes after its length, as a varint."""
     length = bytearray()
     rest = len(raw)
     while rest > 127:
@@ -204,11 +204,11 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 
 
 class _OtherFileError(DimsweepError):
-    """A JSON file of another known kind, with a hint on what to do."""
+    """A JSON file of another known format, with a hint on what to do."""
 
 
 def _split_json(data: bytes, starts: list[int]) -> Iterator[bytes]:
-    """Yield the messages in ``data`` in binary form; append the line of each to ``starts``."""
+    """Yield each JSON message in ``data`` in binary form, and append its line to ``starts``."""
     kind = GlobalMetadata
     try:
         for value in _json_values(data.decode("utf-8-sig"), starts):
@@ -225,7 +225,7 @@ def _split_json(data: bytes, starts: list[int]) -> Iterator[bytes]:
 
 
 def _refuse_others(value: dict[str, Any]) -> None:
-    """Raise :class:`_OtherFileError` for the other JSON files that PyTorch writes of a run."""
+    """Raise :class:`_OtherFileError` for PyTorch's other JSON files, such as profiles."""
     if "traceEvents" in value:
         raise _OtherFileError(
             "it is a profile (Kineto's, or another of Chrome's trace events), which says when "
@@ -263,14 +263,14 @@ def _after_space(text: str, position: int) -> int:
 
 
 def _join_json(messages: Iterable[Any]) -> bytes:
-    """Write the messages as consecutive JSON objects."""
+    """Return a JSON trace: the messages as consecutive JSON objects."""
     return "".join(f"{MessageToJson(message)}\n" for message in messages).encode()
 
 
 class _Form(NamedTuple):
-    """Encoding of messages in a file; places are counted in ``unit``.
+    """A file form (binary or JSON): functions that split a file into messages and join them.
 
-    ``split`` yields the messages in bytes and notes where each starts. ``join`` does the reverse.
+    ``split`` yields messages in binary form and records where each starts, counted in ``unit``.
     """
 
     unit: str

@@ -1,9 +1,9 @@
-"""Chakra traces as a workload of dimsweep's own model.
+"""Conversion of Chakra traces to a workload of dimsweep's native model.
 
-A communicator becomes a process group, a sub-mesh of the topology, and a peer an offset, so that a
-trace can be run on any bandwidth, latency or algorithm, and alike ranks are folded as always.  What
-a trace's time depends on beyond that (ASTRA-sim's one communication at a time, its rounding) is
-left to ``dimsweep astra``.
+A communicator becomes a process group, a sub-mesh of the topology, and a peer becomes an offset. So
+a trace can run with any bandwidth, latency or algorithm, and equivalent ranks are folded.  Effects
+that are specific to ASTRA-sim (one communication at a time, its rounding) are left to
+``dimsweep astra``.
 """
 
 import itertools
@@ -114,7 +114,7 @@ def read_chakra_workload(
 
 
 def _files(prefix: Path, n: int) -> list[Path]:
-    """Return one file for each rank.
+    """Return the trace file of each of ``n`` ranks.
 
     Raises :class:`DimsweepError` for fewer or more files: a part of a job is another job.
     """
@@ -143,7 +143,7 @@ def _files(prefix: Path, n: int) -> list[Path]:
 
 
 def noted_sizes(trace: Trace) -> tuple[int, ...] | None:
-    """Return the dimensions' sizes that a trace of dimsweep states; None for other traces."""
+    """Return the dimensions' sizes that dimsweep wrote into a trace; None for other traces."""
     sizes = trace.metadata.get(extras.SIZES)
     if not isinstance(sizes, tuple) or not all(isinstance(size, int) for size in sizes):
         return None
@@ -151,14 +151,14 @@ def noted_sizes(trace: Trace) -> tuple[int, ...] | None:
 
 
 def _names_ranks(node: TraceNode) -> bool:
-    """Return whether a node names a peer or a group, and so differs from rank to rank."""
+    """Return whether a node names a peer or a group, so that it differs between ranks."""
     if node.type in (NodeType.COMM_SEND, NodeType.COMM_RECV):
         return True
     return node.attributes.get("pg_name", "") not in _ALL
 
 
 class _Conversion:
-    """Converter of ranks, as traces name them, to places in the topology."""
+    """Converter of all ranks' nodes to operators; it maps ranks to places in the topology."""
 
     def __init__(self, sizes: Sequence[int], ranks: Mapping[str, Sequence[int]]) -> None:
         self._sizes, self._ranks = tuple(sizes), ranks
@@ -175,7 +175,7 @@ class _Conversion:
         self._sub_mesh = lru_cache(maxsize=None)(self._find_sub_mesh)
 
     def graph(self, rank: int, nodes: Sequence[TraceNode]) -> tuple[Operator, ...]:
-        """Return one rank's operators, in the order of their ids."""
+        """Return one rank's nodes as operators, in the order of their ids."""
         nodes = sorted(nodes, key=lambda node: node.id)
         place = {node.id: i for i, node in enumerate(nodes)}
         return tuple(
@@ -235,7 +235,7 @@ class _Conversion:
         )
 
     def _group_name(self, rank: int, node: Node, ours: Mapping[str, Value]) -> str:
-        """Return the name in the workload of the node's group."""
+        """Return the name that the node's communicator group has in the workload."""
         group = self._group(rank, node)
         name = str(ours.get(extras.GROUP) or self._own_name(node, group))
         if self.groups.setdefault(name, group) != group:
@@ -249,7 +249,7 @@ class _Conversion:
         return name
 
     def _own_name(self, node: Node, group: Group) -> str:
-        """Name a communicator by its shape and the first communicator of its kind.
+        """Return a name for a communicator: its shape, and the first communicator of its kind.
 
         It thus has a separate stream.  Similar communicators of other ranks share the name, so that
         equal ranks stay equal.
@@ -303,7 +303,7 @@ class _Conversion:
     def _check_tile(
         self, ranks: Sequence[int], d: int, places: Sequence[int], stride: int, n: int
     ) -> None:
-        """Check that the ranks are one of the tiles of a dimension.
+        """Raise :class:`DimsweepError` unless the ranks are one of equal tiles of dimension ``d``.
 
         Shapes that tile no dimension at all are refused when the workload is checked.
         """
@@ -345,6 +345,6 @@ def _compute(node: Node, ours: Mapping[str, Value]) -> Compute:
 
 
 def _exact(ours: Mapping[str, Value], name: str, whole: int) -> float:
-    """Return dimsweep's attribute, or else the whole number of the standard field."""
+    """Return dimsweep's additional attribute ``name``, or else ``whole``, the standard field."""
     exact = ours.get(name)
     return exact if isinstance(exact, float) else float(whole)

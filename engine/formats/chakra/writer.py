@@ -1,8 +1,8 @@
-"""A workload of dimsweep's own model as Chakra traces, which ASTRA-sim and we can read.
+"""Writer of native workloads as Chakra traces, which ASTRA-sim and dimsweep can read.
 
 A collective over whole dimensions is written with ``involved_dim``, one over any other sub-mesh
-with the number of its communicator group (``pg_name``).  What Chakra has no room for goes into
-attributes of our own (:mod:`engine.formats.chakra.extras`).
+with the number of its communicator group (``pg_name``).  Values that Chakra has no field for are
+written as additional attributes (:mod:`engine.formats.chakra.extras`).
 """
 
 import json
@@ -116,7 +116,7 @@ def _write(path: Path, pieces: Iterator[bytes] | list[bytes]) -> None:
 
 
 class _Communicators:
-    """Numbers, from 1, for the groups that are not made of whole dimensions."""
+    """Numbers, from 1, for the communicator groups that do not consist of whole dimensions."""
 
     def __init__(self, sizes: tuple[int, ...]) -> None:
         self.ranks: dict[str, list[int]] = {}
@@ -124,7 +124,7 @@ class _Communicators:
         self._numbers: dict[Group, NDArray[np.int64]] = {}
 
     def list_numbers(self, group: Group) -> NDArray[np.int64]:
-        """Return the number of every rank's group, shape (N,)."""
+        """Return the number of each rank's communicator for ``group``, shape (N,)."""
         if group not in self._numbers:
             _, which = np.unique(first_members(group, self._sizes), return_inverse=True)
             self._numbers[group] = which + len(self.ranks) + 1
@@ -135,7 +135,7 @@ class _Communicators:
 
 
 class _Writer:
-    """Encoder that encodes each graph once, with blanks for the parts that differ by rank."""
+    """Encoder of traces; it encodes each graph once, and fills in the parts that differ by rank."""
 
     def __init__(self, workload: Workload, cluster: Cluster) -> None:
         if cluster.npus.of is not None:
@@ -160,12 +160,12 @@ class _Writer:
         return fixed and bool((self._graph_of == self._graph_of[0]).all())
 
     def trace(self, rank: int) -> Iterator[bytes]:
-        """Yield the file of a rank, piece by piece."""
+        """Yield the bytes of a rank's trace file, piece by piece."""
         for piece in self._pieces[self._graph_of[rank]]:
             yield piece if isinstance(piece, bytes) else piece(rank)
 
     def _sent(self, graph: Graph) -> dict[tuple[Offset, int], list[float]]:
-        """Return the sizes of the messages to each peer under each tag, in order."""
+        """Return the sizes of a graph's messages to each peer with each tag, in order."""
         sizes: dict[tuple[Offset, int], list[float]] = {}
         for operator in graph:
             if isinstance(operator.work, Send):
@@ -246,7 +246,7 @@ class _Writer:
         )
 
     def _compute(self, work: Compute) -> tuple[_Attributes, int]:
-        """Return attributes and whole microseconds."""
+        """Return the attributes of a computation's node, and its duration in whole microseconds."""
         if work.duration is not None:
             micros = round(work.duration / _MICROSECOND)
             return {extras.DURATION: int(work.duration)}, micros
@@ -281,7 +281,7 @@ class _Writer:
     def _encode_over_group(
         self, name: str, attributes: _Attributes, node: Callable[[_Attributes], bytes]
     ) -> _Piece:
-        """Encode a node over the group called ``name``."""
+        """Return the encoded node of a collective over group ``name``; it may differ by rank."""
         group, attributes = self._workload.groups[name], {**attributes, extras.GROUP: name}
         if all(p in (1, n) for p, n in zip(group.sizes, self._sizes, strict=True)):
             return node({**attributes, "involved_dim": tuple(p > 1 for p in group.sizes)})
@@ -292,7 +292,7 @@ class _Writer:
     def _receive(
         self, key: tuple[Offset, int], place: int, rank: int, source: int, name: str
     ) -> _Attributes:
-        """Return the attributes of a receive, with the message's size, as ASTRA-sim needs it."""
+        """Return the attributes of a receive; they include the message's size for ASTRA-sim."""
         offset, tag = key
         way_back = reverse_offset(offset, self._sizes)
         sizes = self._sends[self._graph_of[source]].get((way_back, tag), [])

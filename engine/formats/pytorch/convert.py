@@ -44,7 +44,7 @@ _BYTES = {  # c10's names that do not say their bits
 
 @dataclass(frozen=True)
 class Communication:
-    """The communication of an operator or kernel."""
+    """The collective, size and process group that an operator or kernel communicates with."""
 
     type: NodeType
     collective: CollectiveType | None
@@ -54,12 +54,12 @@ class Communication:
 
 
 def is_communication(name: str) -> bool:
-    """Return whether a kernel communicates, by its name."""
+    """Return whether the kernel called ``name`` communicates (NCCL or RCCL)."""
     return "nccl" in name.lower()
 
 
 def operator_communication(op: HostOp) -> Communication | None:
-    """Return the communication of an operator, or None."""
+    """Return the communication of a host operator, or None if it does not communicate."""
     if op.name == "record_param_comms":
         return _communication(op.attributes, str(op.attributes.get("collective_name", "")), op)
     if op.name.startswith("gloo:"):
@@ -93,7 +93,7 @@ def kernel_communication(
 
 
 def _host_name(key: str) -> str:
-    """Return the name that the host's trace gives to a kernel's argument."""
+    """Return the name in the host's trace of a kernel's argument ``key``."""
     named = {"Process Group Name": "pg_name", "Src Rank": "src_rank", "Dst Rank": "dst_rank"}
     return named.get(key, key.lower().replace(" ", "_"))
 
@@ -138,14 +138,14 @@ def _integer(known: Mapping[str, Any], key: str) -> int:
 
 
 def _size(known: Mapping[str, Any], elements: str, op: HostOp | None) -> int:
-    """Return the recorded number of bytes, or else the size of the input tensors."""
+    """Return the bytes that a communication recorded, or else the bytes of its input tensors."""
     if elements in known and "dtype" in known:
         return _integer(known, elements) * _element_bytes(str(known["dtype"]))
     return sum(tensor.n_bytes for tensor in op.inputs) if op is not None else 0
 
 
 def _element_bytes(dtype: str) -> int:
-    """Return the size of an element of c10's types: Float, BFloat16, Float8_e4m3fn, Long..."""
+    """Return the bytes of an element of a c10 type: Float, BFloat16, Float8_e4m3fn, Long..."""
     name = dtype.lower()
     bits = _BITS.search(name)
     if "complex" in name:
@@ -165,7 +165,7 @@ _MOST = 1 << 20  # ranks, which are listed
 
 
 class Groups:
-    """Process groups of all ranks.
+    """The process groups of all ranks, with names that are common to all ranks.
 
     PyTorch's names differ from rank to rank, but ranks create groups in the same order: the n-th
     group over a set of ranks is the same group on all of them. The first group of all ranks, the
@@ -179,7 +179,7 @@ class Groups:
     def of_rank(
         self, host: Mapping[str, Sequence[int]], profile: Profile, n_traces: int
     ) -> dict[str, str]:
-        """Map the group names in a rank's traces to our names."""
+        """Return dimsweep's name for each group name in a rank's traces."""
         world = profile.world or n_traces
         if not 0 < world <= _MOST:
             raise DimsweepError(
@@ -197,7 +197,7 @@ class Groups:
         return names
 
     def _name(self, ranks: tuple[int, ...], number: int, *, is_default: bool) -> str:
-        """Return dimsweep's name of the group created after ``number`` others over ``ranks``."""
+        """Return dimsweep's name for the group created after ``number`` others over ``ranks``."""
         if is_default and number == 0:
             return ""
         if (ranks, number) not in self._numbers:
@@ -211,7 +211,7 @@ _PICOSECONDS = 1e6  # in a microsecond
 
 @dataclass(frozen=True)
 class Converted:
-    """Converted traces, with counts of kernels."""
+    """Chakra traces converted from PyTorch's, with the numbers of kernels found and linked."""
 
     traces: list[Trace]  # by rank
     groups: dict[str, list[int]]  # their ranks
@@ -253,7 +253,7 @@ def convert_traces(hosts: Sequence[Path], profiles: Sequence[Path]) -> Converted
 
 
 class _Rank:
-    """One rank's nodes."""
+    """Converter of one rank's host operators and kernels to trace nodes."""
 
     def __init__(
         self, host: HostTrace, profile: Profile, rank: int, group_names: dict[str, str]
@@ -275,14 +275,14 @@ class _Rank:
         self._awaited = self._kernels_awaited()
 
     def nodes(self) -> Iterator[TraceNode]:
-        """Yield the host's operators under their ids, then the kernels."""
+        """Yield the nodes of the host's operators with their ids, then the nodes of kernels."""
         yield from self._host_nodes()
         yield from self._kernel_nodes()
 
     # --- the host -------------------------------------------------------------------------------
 
     def _exclusive(self, called: Mapping[int | None, int]) -> dict[int, float]:
-        """Return the microseconds of each operator without its callees and without waiting."""
+        """Return each operator's microseconds, less the times of its callees and of waiting."""
         calls = self._profile.calls
         times = {
             op.id: calls[op.call].span.duration if op.call in calls else 0.0
@@ -301,7 +301,7 @@ class _Rank:
         return {number: max(time, 0.0) for number, time in left.items()}
 
     def _kernels_awaited(self) -> dict[int, int]:
-        """Map operators that follow a wait for the device to the kernel that was awaited."""
+        """Return the kernel that the host waited for before each operator that follows a wait."""
         calls = self._profile.calls
         began: dict[str, list[tuple[float, int]]] = {}  # start and operator, by thread
         for op in self._operators.values():
@@ -366,7 +366,7 @@ class _Rank:
             written.update((t.storage, number) for op in callers for t in op.outputs)
 
     def _callers(self, number: int | None) -> Iterator[HostOp]:
-        """Yield the operator, its caller, and so on."""
+        """Yield operator ``number``, its caller, the caller's caller, and so on."""
         while number is not None:
             yield self._operators[number]
             number = self._operators[number].parent

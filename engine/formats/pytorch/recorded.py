@@ -13,19 +13,19 @@ from dimsweep.engine.formats.reading import explained, read_head, read_json
 
 
 class Group(BaseModel):
-    """A process group, as both of the files write it."""
+    """A process group as PyTorch's execution traces and profiles record it."""
 
     pg_name: Any
     ranks: list[int] = []
 
 
 def names(groups: Iterable[Group]) -> dict[str, Sequence[int]]:
-    """Return the ranks of groups by name."""
+    """Return the ranks of each group that has ranks, by the group's name."""
     return {str(group.pg_name): group.ranks for group in groups}
 
 
 def describe_fault(error: ValidationError) -> str:
-    """Return the first fault, with its key."""
+    """Return Pydantic's first fault in words, with its key."""
     fault = explained(error)
     return ": ".join(filter(None, (fault.where, fault.problem)))
 
@@ -38,7 +38,7 @@ _GROUPS = "process_group:init"
 
 
 class Tensor(NamedTuple):
-    """An input or output of an operator."""
+    """An input or output tensor of an operator, as recorded."""
 
     storage: int
     n_bytes: int
@@ -62,7 +62,7 @@ class HostOp:
 
 @dataclass(frozen=True)
 class HostTrace:
-    """The operators by id, callers before those they call, and the ranks of process groups."""
+    """An execution trace: operators by id, callers before callees, and process groups' ranks."""
 
     path: Path
     operators: dict[int, HostOp]
@@ -70,12 +70,12 @@ class HostTrace:
 
 
 def is_execution_trace(path: Path) -> bool:
-    """Return whether a file looks like an execution trace; Chakra's own JSON begins otherwise."""
+    """Return whether a file is PyTorch's execution trace; Chakra's JSON begins otherwise."""
     return bool(_HEAD.match(read_head(path, 4096)))
 
 
 def read_host(path: Path) -> HostTrace:
-    """Read an execution trace.
+    """Return the operators and groups in an execution trace (ExecutionTraceObserver).
 
     Raises :class:`DimsweepError` naming file and node for anything else.
     """
@@ -152,14 +152,14 @@ class _Node(_Named):
 
 
 class _Numbers(BaseModel):
-    """Attributes of an operator that are numbers."""
+    """The numeric attributes of an operator, with checks."""
 
     tid: int = 0
     rf_id: int = 0
 
 
 def _renamed(node: Any) -> Any:
-    """Return a node of schema 1.0.1 under the keys of the later ones, and any other as it is."""
+    """Return a node of schema 1.0.1 with the keys of later schemas; other nodes unchanged."""
     if not isinstance(node, dict) or "attrs" in node or "parent" not in node:
         return node
     values = {
@@ -206,7 +206,7 @@ def _communicated(values: Any) -> dict[str, Any]:
 
 
 def _tensors(values: Any) -> Iterator[Tensor]:
-    """Yield all tensors among values, nested ones included."""
+    """Yield all tensors in recorded inputs or outputs, nested ones included."""
     if not isinstance(values, list):
         return
     whole = [isinstance(value, int) and not isinstance(value, bool) for value in values]
@@ -223,7 +223,7 @@ class _Texts(BaseModel):
 
 
 class _Init(BaseModel):
-    """The node whose first input is the JSON of process groups."""
+    """Schema of the node whose first input is the JSON text of process groups."""
 
     inputs: _Texts
 
@@ -232,7 +232,7 @@ _GROUP_LIST = TypeAdapter(list[Group])
 
 
 def _called(operators: Mapping[int, HostOp]) -> dict[int, HostOp]:
-    """Return the operators in the order of their calls, not of their ends as recorded.
+    """Return the operators in the order of their calls; they were recorded when they ended.
 
     Parents that are not operators (threads) become None.
     """
@@ -254,7 +254,7 @@ _DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 
 
 class Span(NamedTuple):
-    """From ``start`` for ``duration``, both in us."""
+    """An interval of time in a profile: ``start`` and ``duration``, both in us."""
 
     start: float
     duration: float
@@ -265,7 +265,7 @@ class Span(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """Something that ran on the device, launched in the call ``call`` of an operator, if known."""
+    """A kernel, copy or fill on the device; ``call``: the operator's call that launched it."""
 
     name: str
     span: Span
@@ -275,7 +275,7 @@ class Kernel(NamedTuple):
 
 
 class Call(NamedTuple):
-    """An operator's run on a thread of the host; ``marks`` only: a name that the user gave."""
+    """The run of an operator on a host thread; ``marks``: it is only a label set by the user."""
 
     span: Span
     thread: str
@@ -283,7 +283,7 @@ class Call(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """The host waits for the device, in the call ``call`` of an operator, if known."""
+    """An interval in which the host waits for the device; ``call``: the operator's, if known."""
 
     span: Span
     thread: str
@@ -292,7 +292,7 @@ class Wait(NamedTuple):
 
 @dataclass(frozen=True)
 class Profile:
-    """The calls of operators by number, kernels in the order of their starts, and waits."""
+    """A Kineto profile: calls of operators by number, kernels by start time, and waits."""
 
     calls: Mapping[int, Call] = field(default_factory=dict)
     kernels: Sequence[Kernel] = ()
@@ -348,7 +348,7 @@ class _Job(BaseModel):
 
 
 class _Links(BaseModel):
-    """Arguments of an event that link it to other events."""
+    """The arguments of an event that refer to other events."""
 
     external: int | None = Field(None, alias="External id")
     correlation: int | None = None
@@ -356,7 +356,7 @@ class _Links(BaseModel):
 
 
 class _Event(BaseModel):
-    """An event of a known kind."""
+    """Schema of a profile's event of a kind that is read."""
 
     cat: str
     name: str = ""
@@ -367,7 +367,7 @@ class _Event(BaseModel):
 
 
 class _Events:
-    """Events of a profile by kind; they may refer to later events."""
+    """The events of a profile, sorted by kind before they are linked to each other."""
 
     def __init__(self) -> None:
         self.calls: dict[int, Call] = {}
@@ -395,7 +395,7 @@ class _Events:
                 self.call_of[links.external] = links.call
 
     def kernels(self) -> list[Kernel]:
-        """Return the kernels in the order of their starts."""
+        """Return the kernels, linked to the calls that launched them, by start time."""
         linked = (
             kernel._replace(
                 call=self.call_of.get(

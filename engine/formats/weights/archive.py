@@ -1,4 +1,4 @@
-"""Archives of weights, the limit of their size, and float types that NumPy lacks."""
+"""Zip archives of weights, their largest size, and conversion of floats that NumPy lacks."""
 
 import lzma
 import tokenize
@@ -22,7 +22,7 @@ _DAMAGED = (
 
 
 def check_size(n_bytes: int, where: str = "") -> None:
-    """Raise :class:`DimsweepError` for more than :data:`MOST_BYTES`."""
+    """Raise :class:`DimsweepError` if ``n_bytes`` exceeds :data:`MOST_BYTES`."""
     if n_bytes > MOST_BYTES:
         problem = f"{n_bytes / 2**30:.3g} GiB of weights; the limit is {MOST_BYTES >> 30} GiB"
         raise DimsweepError(
@@ -47,12 +47,12 @@ def opened(path: Path, noun: str, hint: str = "") -> Iterator[zipfile.ZipFile]:
 
 
 def from_bfloat16(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
-    """Return the values of bfloat16, each the upper half of a float32."""
+    """Return bfloat16 values as float32: each is the upper half of a float32."""
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
 def from_float8(bits: NDArray[np.uint8], exponent: int) -> NDArray[np.float32]:
-    """Return the values of 8-bit floats with ``exponent`` bits of exponent, 5 or 4.
+    """Return 8-bit floats as float32; ``exponent`` is the number of exponent bits, 5 or 4.
 
     E5M2 is the upper half of a float16.  E4M3 has a bias of 7, no infinity, and one NaN of each
     sign (Micikevicius et al., FP8 formats for deep learning, 2022).

@@ -91,7 +91,7 @@ def _npz(path: Path) -> Tensors:
 
 
 def _array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
-    """Read an array that has exactly the bytes that its header states."""
+    """Return array ``name`` of an archive; raise unless it has the bytes that its header states."""
     with archive.open(name) as file:
         version = np.lib.format.read_magic(file)
         headers = {
@@ -142,7 +142,7 @@ _READERS: Mapping[str, Callable[[Path], Tensors]] = {
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """Return a sort key that puts layer10 behind layer9."""
+    """Return a sort key by which layer10 comes after layer9."""
     parts = re.split(r"(\d+)", name)
     return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
 
@@ -235,7 +235,7 @@ def write_network(path: Path | str, network: TrainedNetwork, **arrays: NDArray[A
 
 
 class Samples(NamedTuple):
-    """Samples that determine a network's accuracy."""
+    """Inputs and labels by which a network's accuracy is measured."""
 
     inputs: Values  # (N, ...)
     labels: NDArray[np.int64]  # (N,)

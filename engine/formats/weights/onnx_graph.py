@@ -1,4 +1,4 @@
-"""ONNX graphs that are a chain of dense and convolutional layers."""
+"""Reader of ONNX graphs that are a chain of dense and convolutional layers."""
 
 import math
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _NOTHING = ("Flatten", "Reshape", "Identity", "Dropout", "Softmax", "LogSoftmax"
 
 
 def read_onnx(path: Path) -> tuple[list[TrainedLayer], tuple[int, ...]]:
-    """Return the layers, and the shape of the input of one sample.
+    """Return the layers in an ONNX file, and the shape of the input for one sample.
 
     Raises :class:`DimsweepError` naming a node that does not belong to a chain of layers, and if
     the package onnx is not installed.
@@ -78,7 +78,7 @@ def _array(onnx: Any, tensor: Any) -> NDArray[Any]:
 
 
 def _attributes(onnx: Any, node: Any, where: str) -> dict[str, Any]:
-    """Return the attributes of a node by name; sizes in pixels are non-empty lists of integers."""
+    """Return a node's attributes by name; sizes in pixels must be non-empty lists of integers."""
     found = {}
     for each in node.attribute:
         try:
@@ -97,7 +97,7 @@ def _attributes(onnx: Any, node: Any, where: str) -> dict[str, Any]:
 
 
 class _Chain:
-    """The layers of a graph, built node by node; each node takes the output of the one before."""
+    """Builder of layers from a graph's nodes; each node must take the output of the one before."""
 
     def __init__(self, end: str, tensors: Mapping[str, NDArray[Any]]) -> None:
         self.layers: list[TrainedLayer] = []

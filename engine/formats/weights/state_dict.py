@@ -1,4 +1,4 @@
-"""Read PyTorch's state dicts without PyTorch: a zip of a pickle and the tensors' bytes.
+"""Reader of PyTorch's state dicts without PyTorch: a zip of a pickle and the tensors' bytes.
 
 The pickle may only name the functions that make tensors of these bytes, so reading runs no code.
 """
@@ -38,7 +38,7 @@ _HINT = "write it with torch.save(model.state_dict(), FILE)"
 
 
 def read_state_dict(path: Path) -> dict[str, NDArray[Any]]:
-    """Return the tensors by name, in their order.
+    """Return the tensors of a state dict by name, in their order.
 
     Raises :class:`DimsweepError` for any other file.
     """
@@ -69,19 +69,19 @@ def _check_order(order: bytes) -> None:
 
 
 class _Storage(NamedTuple):
-    """A reference to a tensor's bytes: ("storage", type, key, device, count)."""
+    """A pickled reference to a tensor's bytes: ("storage", type, key, device, count)."""
 
     fields: Any
 
 
 class _View(NamedTuple):
-    """The description of a tensor: storage, offset, size, strides, and unused fields."""
+    """A pickled description of a tensor: storage, offset, size, strides, and unused fields."""
 
     fields: tuple[Any, ...]
 
 
 def _tensor(view: object, archive: zipfile.ZipFile, folder: str) -> NDArray[Any]:
-    """Return a tensor as torch._utils._rebuild_tensor_v2 does; strides count values."""
+    """Return a tensor as torch._utils._rebuild_tensor_v2 does; strides count values, not bytes."""
     match view:
         case _View((_Storage((_, str(kind), str(key), _, int(count))), offset, size, stride, *_)):
             pass
@@ -119,9 +119,9 @@ def _tensor(view: object, archive: zipfile.ZipFile, folder: str) -> NDArray[Any]
 
 
 def _unpickled(data: bytes) -> object:
-    """Return the pickle's content, with unchecked descriptions of storages and tensors.
+    """Return the content of a pickle, with unchecked descriptions of storages and tensors.
 
-    All errors are thus faults of the pickle itself.
+    All errors raised here are thus faults of the pickle itself.
     """
     reader = _Unpickler(io.BytesIO(data))
     try:
@@ -138,7 +138,7 @@ def _unpickled(data: bytes) -> object:
 
 
 class _Unpickler(pickle.Unpickler):
-    """An unpickler for storages, tensors and ordered dictionaries only."""
+    """Unpickler that accepts storages, tensors and ordered dictionaries only."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == ("collections", "OrderedDict"):
