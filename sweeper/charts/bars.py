@@ -134,7 +134,9 @@ def _cells_with_slopes(points: Points) -> list[CellSummary]:
 def _caption_next_bandwidth(points: Points) -> str:
     unit = common_unit(_cells_with_slopes(points))
     return (
-        "Where the next dollar should go" if unit == "k USD" else f"What the next {unit} is worth"
+        "Where the next dollar should go"
+        if unit == "1,000 USD"
+        else f"What the next {unit} is worth"
     )
 
 

@@ -120,9 +120,10 @@ class Origin:
         return given[-1].parsed.value() if given and not given[-1].is_sweep else None
 
     def add_source(self, error: DimsweepError) -> DimsweepError:
-        """Return the error, with the file or override that set the key added to its place."""
-        where = f"{error.where} (in {self.source(error.where)})" if error.where else ""
-        return error.replace(where=where)
+        """Return the error, with the file or override that set the key added to its place, once."""
+        if not error.where or " (in " in error.where:
+            return error
+        return error.replace(where=f"{error.where} (in {self.source(error.where)})")
 
     @contextmanager
     def adding_sources(self) -> Iterator[None]:

@@ -56,7 +56,7 @@ def answers(report: Report) -> list[Answer]:
     buys = len(cells) == 1 and report.question is not Question.PLAN
     if buys and cells[0].saved() is not None:
         unit = common_unit([cells[0]])
-        what = "dollar" if unit == "k USD" else "GB/s"
+        what = "dollar" if unit == "1,000 USD" else "GB/s"
         claim = claim_next_bandwidth(cells[0], unit)
         found.append(Answer(f"What the next {what} does", claim))
     return found

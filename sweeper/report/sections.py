@@ -412,7 +412,7 @@ def tabulate_next_bandwidth(summary: CellSummary) -> list[Table]:
     equal = None if summary.equal is None else summary.saved(summary.equal)
     columns = [Column("dimension", lambda d: summary.dims[d])]
     for where, saved in (("best", best), ("equal split", equal)):
-        for unit in ("GB/s", "k USD"):
+        for unit in ("GB/s", "1,000 USD"):
             found = None if saved is None else saved_per(summary, saved, unit)
             if found is not None:
                 head = f"{where},\nnext {unit}"
@@ -449,7 +449,8 @@ def common_unit(summaries: Sequence[CellSummary]) -> str:
 
     Prices that come in large steps count as unknown.
     """
-    return "k USD" if all(np.isfinite(_bandwidth_bought(s)).any() for s in summaries) else "GB/s"
+    is_sold = all(np.isfinite(_bandwidth_bought(s)).any() for s in summaries)
+    return "1,000 USD" if is_sold else "GB/s"
 
 
 def claim_next_bandwidth(summary: CellSummary, unit: str) -> str:

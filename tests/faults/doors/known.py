@@ -59,6 +59,7 @@ NO_READER = {
     "sweeper.config.sources.read_values": _OURS,
     "sweeper.study.rules._read_machines": _OURS,
     "sweeper.extensions.verify.atop.read_prices": _OURS,
+    "sweeper.extensions.verify.clusters.ranked._find_capacity": _OURS,
     "sweeper.ledger.shelf.Shelf._read_rows": "rows of a file that a door's reader opened",
     "sweeper.run.executor.cluster._parse_node": "what Ray says of a node",
     "sweeper.study.restore.parse_split": "columns of a row that a door's reader gave it",

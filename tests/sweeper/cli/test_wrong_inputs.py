@@ -290,7 +290,7 @@ COMMANDS = [
     ("simulate network.file=torn.graphml fidelity=message", "torn.graphml", "graphml.graph"),
     ("simulate network.file=list.json fidelity=message", "list.json", 'such as {"directed"'),
     ("simulate npu.measured=other.csv", "npu.measured: other.csv", ""),
-    ("simulate collective.measured=other.csv", "other.csv", "what nccl-tests print"),
+    ("simulate collective.measured=other.csv", "other.csv", "the output of nccl-tests"),
     ("simulate workload=astra1_text workload.file=note.txt", "workload.file: note.txt:1", "name,"),
     ("simulate workload=astra1_text workload.file=adir", "workload.file: adir", ""),
     ("simulate workload=chakra workload.traces=blank.0.et", "blank.0.et", ""),
@@ -307,7 +307,11 @@ COMMANDS = [
     ("simulate workload=repurposed workload.model=w.pt", "workload.model: w.pt", "torch.save("),
     ("repurpose w.bin", "w.bin", "known: .npz"),
     ("repurpose w.pt", "w.pt", "torch.save(model.state_dict(), FILE)"),
-    (f"repurpose {shlex.quote(str(DIGITS))} --workers 1000", "workload.workers", "fewer workers"),
+    (
+        f"repurpose {shlex.quote(str(DIGITS))} --workers 1000",
+        "workload.workers",
+        "at most 96 workers",
+    ),
     (
         "simulate 'topology.shape=Ring(8)' workload=all_reduce",
         "topology.latency",

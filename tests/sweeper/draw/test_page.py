@@ -134,7 +134,7 @@ def test_a_chart_of_money_is_one_of_prices(prices, caption):
     drawn = text[text.index('<details class="evidence" id="next_bandwidth">') :]
     summary = drawn.splitlines()[1]
     assert summary.startswith(f"<summary>{caption}<")
-    assert ("next k USD" if prices else "next GB/s") in summary
+    assert ("next 1,000 USD" if prices else "next GB/s") in summary
 
 
 def test_runners_up_have_full_names_and_their_distance():

@@ -307,7 +307,7 @@ def test_regrets_are_those_of_each_scenario(times) -> None:
     first = build_report(*grid(names)).decisions
     assert (first.regrets >= 0).all() and (first.regrets.min(axis=0) == 0).all()
     least = first.ranking[0]
-    assert first.worst[least] == first.worst.min()
+    assert first.worst_regrets[least] == first.worst_regrets.min()
     scaled = {key: t * (7.0 if key[0] == "w1" else 1.0) for key, t in names.items()}
     again = build_report(*grid(scaled)).decisions
     assert again.regrets == pytest.approx(first.regrets, rel=1e-9, abs=1e-9)

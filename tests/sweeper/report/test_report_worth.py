@@ -66,14 +66,16 @@ def test_where_the_next_dollar_should_go():
         sections.claim_next_bandwidth(summary, "GB/s")
         == "the next GB/s saves 80.00 us wherever it goes"
     )
-    assert "saves most in dim\xa00\xa0Ring(4)" in sections.claim_next_bandwidth(summary, "k USD")
+    assert "saves most in dim\xa00\xa0Ring(4)" in sections.claim_next_bandwidth(
+        summary, "1,000 USD"
+    )
 
 
 def test_what_a_fortune_would_buy_is_not_told():
     """Where 1,000 USD buy more than a tenth of what there is, as of links that are in the price of
     a rack, a slope says nothing; where that is so of all, bandwidth is compared."""
     rows = make_rows(search(20))
-    for free, unit in ((1, "k USD"), (4, "GB/s")):
+    for free, unit in ((1, "1,000 USD"), (4, "GB/s")):
         prices = [1e-3 if d < free else price for d, price in enumerate(PRICES)]
         study = with_cells(make_study(rows), ms_per_GBps=[-0.08] * 4, usd_per_GBps=prices)
         (summary,) = summarise(rows, bounded(study, rows["time_s"].min()))

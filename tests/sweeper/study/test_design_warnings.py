@@ -345,7 +345,7 @@ def text_of_a_paper(text: str) -> bool:
     """Whether a warning is about what a paper had, which is simulated as it was: how its dimensions
     were provisioned, that its NPUs compute at their peak, that formulas have no latency; and that
     utilisation is told against a bandwidth where links are told level by level."""
-    taken = ("npu.flops is taken for what it reaches", "topology.latency is 0 in every dimension")
+    taken = ("npu computes at its peak", "topology.latency is 0 in every dimension")
     at_levels = text.endswith("network.levels says what the links are")
     return "-provisioned" in text or text.startswith(taken) or at_levels
 
