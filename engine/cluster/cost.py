@@ -1,11 +1,11 @@
-"""Cost of a cluster's network, by tier prices.
+"""Cost of a cluster's network, by prices per tier.
 
-LIBRA's model (Won et al., ISPASS 2024), simplified: every block's links, switches and NICs add up
-to a price u_d per NPU and per GB/s of each dimension, so C = C0 + N * sum_d u_d * b_d.  C0 is the
-cost at any bandwidth, which LIBRA leaves out: NPUs, ports, chassis.
+LIBRA's model (Won et al., ISPASS 2024), simplified: the links, switches and NICs of a dimension's
+block add up to a price u_d per NPU and per GB/s, so C = C0 + N * sum_d u_d * b_d.  C0 is the cost
+at any bandwidth, which LIBRA leaves out: NPUs, ports, chassis.
 
-A fabric that replaces a block pays for its own links and switches: a Clos for the links and ports
-of all its levels, and for fewer if it is oversubscribed.
+A fabric that replaces a block is billed for its own links and switches: a Clos for the links and
+ports of all its levels, and for fewer if it is oversubscribed.
 
 :mod:`engine.cluster.billing` computes the cost of a graph, and of whole parts.
 """

@@ -167,14 +167,14 @@ def _describe_unpriced(need: Need, n: int, prices: PriceList) -> str:
 
 @lru_cache(maxsize=2)  # cost, watts and warnings ask for the same network
 def list_needs(network: Network, cabling: tuple[Cabling | None, ...] = ()) -> Needs:
-    """Return the parts that a network needs, and their counts.
+    """Return the parts that a network graph needs, and the number of each.
 
-    Each lane of a pair of links in opposite directions is one cable; so is each lane of a link
-    without a reverse link.  A link without a medium is on a board.  If no link has a medium, links
-    have the medium of their dimension in ``cabling`` (:func:`find_cabling`), if any.  A fibre has a
-    transceiver at each end, except at an optical switch.  An NPU with a cable to a switch has a
-    NIC; NPUs with cables to each other have none.  A switch without a cable is part of its board,
-    unless the network gives its price.
+    Each lane of a pair of links in opposite directions is one cable, and each lane of a link
+    without a reverse link is one.  A link without a medium is a trace on a board.  If no link has a
+    medium, links have the medium of their dimension in ``cabling`` (:func:`find_cabling`), if any.
+    A fibre has a transceiver at each end, except at an optical switch.  An NPU with a cable to a
+    switch has a NIC; NPUs with cables to each other have none.  A switch without a cable is
+    included in its board, unless the network gives its price.
     """
     if has_media(network):
         cabling = ()

@@ -1,7 +1,7 @@
-"""The network of a cluster: dimensions, each made of one kind of building block.
+"""The network of a cluster as a product of dimensions, each made of one type of building block.
 
-NPU ``i`` of a cluster sits at mixed-radix coordinates with dimension 0 fastest, so dimension 0 is
-the innermost (chiplet, package) and the last the outermost (pod).
+NPU ``i`` of a cluster has mixed-radix coordinates with dimension 0 fastest.  Dimension 0 is the
+innermost (chiplet, package) and the last the outermost (pod).
 """
 
 import math
@@ -121,7 +121,7 @@ _MOST = 10**7  # NPUs of a dimension
 
 
 def parse_shape(shape: str) -> list[tuple[Block, int]]:
-    """Return the pairs of block and size of a shape such as ``Ring(4)_Switch(8)``.
+    """Return (block, number of NPUs) per dimension of a shape such as ``Ring(4)_Switch(8)``.
 
     A grid has two sides: ``Mesh2D(5,4)``.
     """

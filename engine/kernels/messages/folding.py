@@ -95,7 +95,7 @@ class Parts(NamedTuple):
 
 
 def list_parts(s: Structure, tables: Tables, links: tuple[Link, ...]) -> Parts:
-    """Return the parts of each rank of a program."""
+    """Return the tables of everything that each rank of a program takes part in."""
     place = np.arange(len(s.nodes)) - np.searchsorted(s.nodes["cls"], s.nodes["cls"])
     geometry = _geometries(tables, s.shape.n_dims)
     turns = _turns(tables, geometry)
@@ -243,7 +243,7 @@ class Twins(NamedTuple):
 
 
 class _MismatchError(Exception):
-    """A rank, node, flow, line or link differs from its twin, so the program does not fold."""
+    """Raised when an item differs from its twin, so that the program does not fold."""
 
 
 def refine(parts: Parts, n: int) -> Longs | None:

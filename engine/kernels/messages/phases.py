@@ -1,7 +1,8 @@
-"""The phases of a program's collectives, the lines that run them, and their precedence.
+"""The phases of a program's collectives, the groups that run them, and message precedence.
 
 On an interconnect's links, and in packets with priorities, tensor parallelism goes first, then
-messages between pipeline stages, then everything else, such as data parallelism (FRED, section 8).
+messages between pipeline stages, then all other messages, such as data parallelism (FRED, section
+8).
 """
 
 from collections.abc import Sequence

@@ -2,25 +2,25 @@
 
 Transformers under tensor parallelism alternate computations and collectives: hundreds of thousands
 of operators that wait only for one another, on a stream and a port that no other operator needs
-meanwhile.  Their total time follows from their durations alone.  So the phase kernel runs such a
-chain as one computing operator, and looks inside it only to book the time of its class.
+meanwhile.  Their total time follows from their durations alone.  The phase kernel therefore runs
+such a chain as one computing operator, and examines its links only to book the time of its class.
 
 Links
     A computation, or a collective within one class over one dimension, is *undisturbed* if the
     graph orders it with every other user of its stream and its port in the class.  (A port's queue
     belongs to one class.)  A chain consists of adjacent undisturbed operators: all of them follow
-    its first and precede its last one, and only these two have edges to other operators.  So no
-    link waits for a stream or a port, and no other operator waits for theirs: a link starts when
-    its last predecessor ends.
+    its first and precede its last one, and only these two have edges to other operators.  No link
+    therefore waits for a stream or a port, and no other operator waits for the links' stream or
+    port: a link starts when its last predecessor ends.
 
 Ends
-    A chain begins and ends with a computation that takes time.  So other events at the instants of
-    its begin and end meet the same operator as without chains.
+    A chain begins and ends with a computation that takes time.  Other events at the instants of
+    its begin and end therefore meet the same operator as without chains.
 
 No time changes by a picosecond, nor does any critical path.  Sums of fractions (bytes sent, shares
 of exposed time) may be rounded differently in their last bits.
 
-Chains are found once for all points; :func:`time_chains` times them, and their links, at one.
+Chains are found once for all points; :func:`time_chains` times them, and their links, at one point.
 """
 
 from typing import NamedTuple

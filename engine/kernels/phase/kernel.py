@@ -1,33 +1,35 @@
 """The phase kernel: an event-driven simulation of a program, compiled with Numba.
 
 Every class of ranks has streams (one computes, the others are communication streams) and one port
-for each dimension.  A chunk of a collective takes one phase at a time: it queues at the port of
-its next dimension on every member class, starts when it heads all those queues (blocked chunks are
-passed over) and all those ports are free, and holds them while the phase's bytes move and are
-reduced.  The latencies of its phases pass after the last phase; the collective ends when the
+for each dimension.  A chunk of a collective takes one phase at a time.  It queues at the port of
+its next dimension on every member class, and starts when it heads all those queues (blocked chunks
+are overtaken) and all those ports are free.  It holds the ports while the phase's bytes move and
+are reduced.  The latencies of its phases pass after the last phase; the collective ends when the
 latencies of its last chunk have passed.
 
-Time goes in rounds: everything that ends at an instant ends together; then the operators that
-became ready join their streams' queues and the chunks that moved on join their ports' queues, both
-in an order that follows from the graphs and never from rank numbers; then idle streams and ports
-start what they can.  That order is why folding alike ranks into classes changes nothing.
+Time advances in rounds.  All intervals that end at an instant end together; then the operators that
+became ready join their streams' queues and the chunks that finished a phase join their next ports'
+queues, both in an order that follows from the graphs and never from rank numbers; then idle streams
+and ports start what they can.  Because of that order, folding equal ranks into classes changes no
+result.
 
 A class may run ahead while its events affect no other class (NODE's ``lookahead``): none of its
 operators waits for other classes, and its next end starts no such operator.  It then proceeds
-alone, as in a conservative parallel simulation (Chandy and Misra, 1979).  Each class still does the
-same things in the same order, so no result changes.
+alone, as in a conservative parallel simulation (Chandy and Misra, 1979).  The order of events
+within each class is unchanged, so no result changes.
 
-Every interval (a phase or a computation) starts when another ends.  The kernel records that one as
-its critical predecessor.  Where several end at that instant, it is the one that freed the stream or
-the port (of a chunk's ports the last member's), then the operator's last dependency or the chunk's
-own phase before.  :mod:`engine.kernels.phase.path` follows these records back.
+Every interval (a phase or a computation) starts when another ends.  The kernel records the latter
+as the critical predecessor.  If several intervals end at that instant, the one that freed the
+stream or the port is recorded (for a chunk with several ports, the port of the last member), else
+the operator's last dependency or the chunk's previous phase. :mod:`engine.kernels.phase.path`
+follows these records backwards.
 
 Accesses that share the servers of a memory are served as in :mod:`engine.kernels.core.accounts`.
 
 A program may have several ports into a dimension and several places at a port, and streams that
 start the operator with the lowest key.  Extensions replace other rules by their
-:class:`~engine.kernels.phase.state.Rules`; the model's rules are MODEL.  Each set of rules has its
-own entry points (:mod:`engine.kernels.phase.batch`).
+:class:`~engine.kernels.phase.state.Rules`; the model's rules are MODEL.  Each set of rules has
+separate entry points (:mod:`engine.kernels.phase.batch`).
 """
 
 from typing import Any

@@ -1,22 +1,22 @@
 """The critical path: the chain of intervals that ends when the run ends.
 
 Every interval (a phase, or a computation) starts at the instant at which another ends, or at the
-beginning.  So the chain back from the last interval is as long as the run, to the picosecond, and
-decomposes its time:
+beginning.  The chain back from the last interval is therefore as long as the run, to the
+picosecond, and decomposes its time:
 
     T = compute + memory + sum over d of (transfer_d + latency_d + endpoint_d)
     transfer_d = demand_d / b_d (each message rounded to a picosecond),  latency_d = hops_d alpha_d
 
-While the order of events is constant, T is a maximum of such sums, one per chain.  So, except for
-that rounding, the chain's counts give the slopes of T:  dT/db_d = -demand_d / b_d^2  and
-dT/dalpha_d = hops_d.  Where several chains are equally long T has a kink, and these are the slopes
-of one of them.
+While the order of events is constant, T is a maximum of such sums, one per chain.  Except for the
+rounding, the chain's counts therefore give the derivatives of T:  dT/db_d = -demand_d / b_d^2  and
+dT/dalpha_d = hops_d.  Where several chains are equally long T has a kink, and these are the
+derivatives along one of them.
 
 Accesses that share servers (:mod:`engine.kernels.core.accounts`) slow each other down, so the end
-of one depends on several chains.  The seconds are still those of one chain, in which an access
-counts with its duration.  The counts are those of all chains that matter, each weighted by the
-derivative of T with respect to its end.  A weight may be a fraction or negative: an access that
-begins sooner slows others down.
+of one depends on several chains.  The times are still those of one chain, in which an access counts
+with its duration.  The counts (``demand``, ``hops``) are those of all chains that matter, each
+weighted by the derivative of T with respect to its end.  A weight may be a fraction or negative: an
+access that begins sooner slows others down.
 """
 
 from typing import NamedTuple

@@ -33,7 +33,7 @@ from dimsweep.engine.lower.program import POINT_TO_POINT, Program
 
 @dataclass
 class _Part:
-    """The chunks that a rank has still to finish in a flow."""
+    """A rank's part in a flow: the number of chunks left, and the times of finished chunks."""
 
     chunks: int  # that are not through
     through: tuple[int, int] = (0, 0)  # when the last of the others was (ps), from which dimension

@@ -1,4 +1,4 @@
-"""Folded Clos networks: fat trees, along rails or not, and networks of NVLink domains and rails."""
+"""Generators of folded Clos networks: fat trees, rail-optimised networks, and NVLink racks."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -45,7 +45,10 @@ class FatTree(Generator):
 
 @dataclass(frozen=True, kw_only=True)
 class Roft(FatTree):
-    """A rail-optimised fat tree (NVIDIA, DGX SuperPOD reference architecture, 2023)."""
+    """A rail-optimised fat tree (NVIDIA, DGX SuperPOD reference architecture, 2023).
+
+    NPUs with equal positions in their servers (a rail) share leaf switches.
+    """
 
     kind: ClassVar[str] = "roft"
 

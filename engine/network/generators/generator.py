@@ -1,4 +1,4 @@
-"""The base class of network generators, and folded Clos networks of switches of one radix."""
+"""The base class of network generators, and a builder of folded Clos networks."""
 
 import math
 from abc import ABC, abstractmethod
@@ -60,9 +60,9 @@ class Generator(ABC):
 
 
 def order_by_rails(npus: range, size: int, rails: int) -> list[Node]:
-    """Return the NPUs in groups of ``size`` (or one smaller group), ordered by rail in each group.
+    """Return the NPUs in groups of ``size`` (or one smaller group), by rail in each group.
 
-    Raises :class:`DimsweepError` if groups or rails do not divide the NPUs.
+    Raises :class:`DimsweepError` if the groups or the rails do not divide the NPUs.
     """
     size = max(1, min(len(npus), size))
     check_divides("npus", size, len(npus), "NPUs")

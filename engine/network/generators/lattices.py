@@ -19,11 +19,12 @@ from dimsweep.engine.topology.blocks import Node
 
 @dataclass(frozen=True, kw_only=True)
 class HammingMesh(Generator):
-    """HammingMesh: ``columns`` by ``rows`` boards (Hoefler et al., SC 2022).
+    """HammingMesh: a grid of ``columns`` by ``rows`` boards (Hoefler et al., SC 2022).
 
-    Each board is a mesh of ``a`` by ``b`` NPUs without switches.  The ends of each row of NPUs on a
-    board are joined to a fat tree that all boards of the row share; the ends of each column to a
-    fat tree of the column.  Switches have ``radix`` ports.
+    Each board is a mesh of ``a`` by ``b`` NPUs without switches.  A row of NPUs continues across
+    the boards: on every board, the two NPUs at its ends are joined to one fat tree per row.  Each
+    column of NPUs has a fat tree that joins the two end NPUs of every board.  Switches have
+    ``radix`` ports.
     """
 
     kind: ClassVar[str] = "hamming_mesh"

@@ -128,7 +128,8 @@ class SlimFly(Generator):
 class Jellyfish(Generator):
     """Jellyfish: a random regular graph of switches (Singla et al., NSDI 2012).
 
-    Each of the ``switches`` has ``radix`` ports: ``hosts`` for NPUs, the others for switches.
+    Each of the ``switches`` has ``radix`` ports: ``hosts`` of them lead to NPUs, the other ports to
+    other switches.
     """
 
     kind: ClassVar[str] = "jellyfish"

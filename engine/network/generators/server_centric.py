@@ -13,8 +13,8 @@ from dimsweep.engine.topology.blocks import Node
 class BCube(Generator):
     """BCube(n, k): n^k NPUs that forward messages between switches (Guo et al., SIGCOMM 2009).
 
-    NPUs whose numbers in base ``n`` differ only in digit i share a switch of level i.  No switch is
-    joined to another switch.
+    NPUs whose numbers in base ``n`` differ only in digit i share a switch of level i.  No two
+    switches are joined.
     """
 
     kind: ClassVar[str] = "bcube"
