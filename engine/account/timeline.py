@@ -42,7 +42,7 @@ def build_trace(run: "Run | MessageRun", limit: int | None = None) -> dict[str, 
     run
         A recorded run.
     limit
-        The largest size in bytes if written without spaces.
+        The largest size of the JSON text in bytes, if written without spaces.
 
     Raises
     ------
@@ -51,8 +51,8 @@ def build_trace(run: "Run | MessageRun", limit: int | None = None) -> dict[str, 
 
     Notes
     -----
-    If spans do not fit, half of the room takes the longest, and the other half the earliest of the
-    rest; ``otherData`` describes them in a sentence.
+    If not all spans fit, the trace has the longest ones, and as many of the earliest of all others;
+    ``otherData`` describes them in a sentence.
     """
     spans = spans_of(run)
     whole = len(spans.start)

@@ -7,12 +7,13 @@ graph that :func:`engine.workload.plan.training` would build, at the bandwidths 
    runs all its passes one after another; then the last gradient passes the stages before it, each
    of which finds its optimizer's step still ahead.  A pass lasts at least as long as its
    computations and the collectives that they wait for, and the next stage waits for a message.
-2. *Ways there and back.*  A stage's first backward pass comes after the first micro-batch's way
-   through all stages and chunks, and back to it; after its last forward pass the last micro-batch
-   goes on to the last stage and all the way back; between the two it runs its other passes.  With
-   1F1B and one chunk these take no less than ways to and fro among the next k stages, of which one
-   fits into each k + 1 micro-batches: B(m) of a stage comes before F(m + w + 1), where w is its
-   warm-up, and that, k stages on, where the warm-up is w - k, before B(m + k + 1).
+2. *Round trips.*  A stage's first backward pass comes after the first micro-batch has passed all
+   stages and chunks, and has returned to the stage. After the stage's last forward pass the last
+   micro-batch continues to the last stage and returns to the first. Between the two the stage runs
+   its other passes.  With 1F1B and one chunk these take at least as long as round trips among the
+   next k stages, of which one fits into each k + 1 micro-batches: B(m) of a stage comes before
+   F(m + w + 1), where w is its warm-up. That pass, k stages on, where the warm-up is w - k, comes
+   before B(m + k + 1).
 3. *Gradients.*  Replicas exchange gradients no earlier than the last backward pass of a stage's
    first chunk, and the optimizer waits for the exchange.
 4. *Communicators.*  Collectives of one communicator run one after another (unless they take

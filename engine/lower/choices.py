@@ -80,7 +80,8 @@ class Choices:
     def relax(self, structure: p.Structure, low: p.Floats, high: p.Floats) -> p.Structure:
         """Return ``structure`` with the minimum phases of all choices that are possible in a box.
 
-        ``low`` and ``high`` (D,) in bytes/s bound the box of bandwidths. No choice in it is faster.
+        ``low`` and ``high`` (D,) in bytes/s bound the box of bandwidths. No choice that the library
+        makes in the box is faster than these phases.
         """
         answers = []
         for i, asked in enumerate(self._asked):

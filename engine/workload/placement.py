@@ -154,7 +154,7 @@ def _place_innermost(degree: int, room: list[int]) -> list[int]:
 def suggested_degrees(
     degree: int, room: Sequence[int], runs: Callable[[int], bool] = lambda degree: True
 ) -> str:
-    """Return a hint that names the nearest valid degrees below and above ``degree``, or "".
+    """Return a hint: the nearest valid degrees below and above ``degree``, and the rule for them.
 
     Valid degrees fit ``room``, the free sizes of the dimensions, and ``runs`` returns true for
     them.
