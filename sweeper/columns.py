@@ -30,7 +30,7 @@ def split_line(line: str) -> list[str]:
 
 
 def wrap_text(text: str, width: int) -> str:
-    """Break a text into lines of at most ``width`` cells, between pieces where these fit."""
+    """Break a text into lines of at most ``width`` letters, at spaces or inside long names."""
     lines = list[str]()
     for given in text.split("\n"):
         lines.append("")

@@ -303,7 +303,7 @@ _BUILT_IN = frozenset(OBJECTIVES)
 
 
 def plugin_objectives(objectives: Sequence[Objective]) -> dict[str, dict[str, Any]]:
-    """Return those ``objectives`` that plug-ins define as plain data, by name.
+    """Return the ``objectives`` that plug-ins define, as plain data, by name.
 
     Results can then be read without the plug-ins.
     """

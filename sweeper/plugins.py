@@ -44,7 +44,7 @@ class Plugin:
 
     @cached_property
     def digest(self) -> str:
-        """Hash of the text of all modules."""
+        """Hash of the text of all of the plug-in's modules."""
         text = repr(sorted(self.files.items())).encode()
         return hashlib.blake2b(text, digest_size=16).hexdigest()
 
@@ -158,7 +158,7 @@ def load_plugins(names: Sequence[str], *, anew: bool = False) -> None:
 
 
 def unload_plugins() -> None:
-    """Unload all plug-ins."""
+    """Unload all plug-ins and remove their entries from the registries."""
     for each in _loaded.values():
         each.forget()
     _loaded.clear()

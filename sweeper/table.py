@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Table:
-    """A table of texts; the first ``n_names`` columns are names, the others numbers.
+    """A table whose cells are texts; the first ``n_names`` columns are names, the others numbers.
 
     The header of a column has its unit.
     """

@@ -81,7 +81,7 @@ class Session:
         return [design_from_trial(trial) for trial in trials]
 
     def simulate(self, designs: Sequence[Mapping[str, Any]]) -> list[Simulated]:
-        """Simulate designs, from :meth:`ask` or any others, in one batch.
+        """Simulate designs, proposed by :meth:`ask` or by the caller, in one batch.
 
         Each is a mapping as :attr:`Study.space` describes.  Designs that the study, or another
         study next to it, has simulated are not simulated again.  Raises :class:`DimsweepError` for

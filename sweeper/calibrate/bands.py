@@ -230,7 +230,7 @@ class Bands:
         return found
 
     def compute_variances(self, rows: Sequence[Place]) -> Floats:
-        """Return the (R,) variances of errors."""
+        """Return the variances (R,) of the errors of R runs."""
         free = np.array([place.free for place in rows])
         return (sum(self.variances) + _ALL**2 + _FREE**2 * free) * self._compute_factors(rows) ** 2
 
@@ -253,7 +253,7 @@ class Bands:
 
     @classmethod
     def from_json(cls, text: str) -> "Bands":
-        """Read a model from text."""
+        """Return the model of errors from the text of :meth:`to_json`."""
         plain = json.loads(text)
         ends = tuple((low, high) for low, high in plain["ends"])
         return cls(tuple(plain["variances"]), tuple(plain["wider"]), ends, tuple(plain["pairs"]))
@@ -307,7 +307,7 @@ class LeaveSourceOut:
 
     @cached_property
     def groups(self) -> dict[str, list[int]]:
-        """Row numbers by source."""
+        """Row numbers of each source's runs, by source."""
         found: dict[str, list[int]] = {}
         for number, place in enumerate(self.places):
             found.setdefault(place.source, []).append(number)

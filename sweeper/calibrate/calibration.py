@@ -67,7 +67,7 @@ class Calibration:
 
     @cached_property
     def leave_one_out(self) -> LeaveOneOut:
-        """Predictions of each measurement from the others."""
+        """Predictions of each measurement from all other measurements."""
         return LeaveOneOut(self.linear, self.widths, self.maxima)
 
     @property

@@ -366,7 +366,7 @@ def _axis(points: Points, name: str, n: int) -> _Axis:
 
 
 def _lines(chart: figure, points: Points, view: CDSView, i: int, left: _Axis, right: _Axis) -> None:
-    """Draw each design's line from axis ``left`` to axis ``right``, and the answer's line."""
+    """Draw each design's line between two neighbouring axes, and the answer's line on top."""
     colours, source = points.colours, points.source
     drawn = chart.segment(
         x0=i,

@@ -159,7 +159,7 @@ class Catalogue(Part):
 
     @property
     def switches(self) -> list[SoldPart]:
-        """The switches among the parts."""
+        """Switches among the parts of the catalogue."""
         return [part for part in self.parts.values() if part.kind is PartKind.SWITCH]
 
     def kind(self, name: str) -> LinkKind:

@@ -93,13 +93,13 @@ class Origin:
 
     @property
     def study(self) -> str | None:
-        """The study's name, or None."""
+        """Name of the study, or None if no study was chosen."""
         study = self.choices.get("study", "none")
         return None if study == "none" else study
 
     @property
     def words(self) -> list[ConfigOverride]:
-        """The parsed overrides."""
+        """Overrides from which the configuration was composed, parsed."""
         return list(map(read_override, self.overrides))
 
     @property

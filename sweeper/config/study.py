@@ -123,7 +123,7 @@ class NpuRange(Part):
 
 
 def _parse_npu_range(value: Any) -> NpuRange:
-    """Parse a number of NPUs or a range."""
+    """Parse a number of NPUs, or a range of numbers."""
     if isinstance(value, NpuRange):
         return value
     if isinstance(value, Mapping):
@@ -284,7 +284,7 @@ class Split(Part):
 
     @property
     def is_searched(self) -> bool:
-        """True if the split is searched."""
+        """True if the study searches the split of bandwidth."""
         limits = (self.total, self.cost, self.bisection, self.max)
         return self.parts or any(each is not None for each in limits)
 

@@ -71,7 +71,7 @@ class Lease:
         return True
 
     def release(self) -> None:
-        """Release the lease. If that fails, others can take it once it is old."""
+        """Release the lease. If that fails, others can take the lease once it has expired."""
         with suppress(OSError), translating_store_errors(self._folder):
             if self._is_mine():
                 self._file.unlink(missing_ok=True)

@@ -63,7 +63,7 @@ class Column:
         return [self.at(d) for d in range(n_dims)] if self.is_per_dimension else [self.name]
 
     def among(self, names: Iterable[str]) -> list[str]:
-        """Return those of the column's names that are in ``names``, in their order."""
+        """Return the column's names (one, or one per dimension) that occur in ``names``."""
         return [name for name in names if self._pattern.fullmatch(name)]
 
     def n_dims(self, names: Iterable[str]) -> int:

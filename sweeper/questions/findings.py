@@ -129,7 +129,7 @@ def tabulate_study(report: Report) -> list[Table]:
 
 
 def tabulate_cell_report(summary: CellSummary) -> list[Table]:
-    """Return the tables of one cell."""
+    """Return the tables of one cell's report."""
     return [table for section in OF_CELL for table in section.tabulate(summary)]
 
 

@@ -104,7 +104,7 @@ def _said(item: Item, sources: Sources) -> str:
 
 
 def _sums(bill: Bill) -> Iterator[tuple[str, ...]]:
-    """Yield a line with the totals, and a line with the data centre's power if that is known."""
+    """Yield a row with the totals, and a row with the data centre's power if that is known."""
     cost, power, n = bill.cost, bill.power, len(bill.missing)
     name = "sum" if cost is not None else f"no sum: {n} without a price"
     watts = "-" if power is None else _sum(power / bill.pue)

@@ -75,7 +75,7 @@ class RegretMatrix(NamedTuple):
 
 @dataclass(frozen=True)
 class RowChart:
-    """A chart of rows with bars and marks."""
+    """A chart as data: bars and marks in one row for each compared item."""
 
     names: Sequence[str]
     axis: str

@@ -102,7 +102,7 @@ class Comparison:
         return self.measure.show(self.measure.value(recheck.messages), _DIGITS)
 
     def name(self, recheck: Recheck) -> str:
-        """Name a design inside a sentence."""
+        """Return a design's name for use in a sentence."""
         is_best = recheck.rank == 1 and self.measure is self.objective
         return self.first if is_best else f"design {recheck.rank}"
 

@@ -283,7 +283,7 @@ class Report:
 
     @property
     def tried(self) -> list[CellSummary]:
-        """The cells with complete trials."""
+        """The cells with at least one complete trial."""
         return [summary for summary in self.summaries if summary.found]
 
     @property

@@ -42,7 +42,7 @@ class Rows(ABC):
     @property
     @abstractmethod
     def names(self) -> list[str]:
-        """Names of all columns."""
+        """Names of all columns of the rows."""
 
     @abstractmethod
     def pieces(self, columns: Sequence[str], cell: int | None = None) -> Iterator[pd.DataFrame]:

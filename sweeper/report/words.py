@@ -123,7 +123,7 @@ def format_gain(values: Sequence[float], objective: Objective, name: str) -> str
 
 
 def ratio(value: float | None) -> str:
-    """Format a factor; a dash for None."""
+    """Format a factor, such as 1.25x; a dash for None."""
     if value is None or math.isnan(value):
         return "-"
     return f"{value:.2f}x" if value < 1e6 else f"{value:.3g}x"

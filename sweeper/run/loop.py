@@ -290,7 +290,7 @@ class SweepDriver:
         return Results(submitted.work, *found, submitted.places)
 
     def record(self, results: Results) -> None:
-        """Add results to the progress."""
+        """Add the results of a search's work to the progress."""
         if results.work.is_counted:
             self.count(results.work.cell, results.values, is_own=results.work.is_own)
 

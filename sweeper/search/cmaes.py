@@ -202,7 +202,7 @@ class CmaEsSampler:
 
     @property
     def _room(self) -> int:
-        """Maximum number of trials in flight."""
+        """Maximum number of trials in flight at once."""
         return int((self._asked - self._task.start) * _IN_FLIGHT)
 
     def ask(self, n: int) -> Trials:

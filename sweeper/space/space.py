@@ -39,7 +39,7 @@ class Choice:
         return next((each for each in self.values if each == value), self.values[0])
 
     def all_values(self) -> Sequence[Any]:
-        """Return all values."""
+        """Return all values of the searched key."""
         return self.values
 
 

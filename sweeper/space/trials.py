@@ -72,7 +72,7 @@ class Trial:
 
 
 def trial_to_plain(trial: Trial) -> dict[str, Any]:
-    """Return a trial as plain data."""
+    """Return a trial as plain data, for JSON."""
     return {**vars(trial), "parameters": dict(trial.parameters)}
 
 
@@ -175,7 +175,7 @@ class Trials(Sequence[Trial]):
 
     @property
     def n_designs(self) -> int:
-        """Number of different designs."""
+        """Number of different designs among the trials."""
         split = np.empty((len(self), 0)) if self.bandwidth is None else self.bandwidth
         return len(np.unique(np.column_stack([split, self.setting]), axis=0))
 

@@ -88,7 +88,7 @@ class LayeredNetwork:
         return self.low.below
 
     def build_generator(self) -> Atop:
-        """Return the generator of its graph."""
+        """Return the generator that builds the network's graph."""
         upper = self.high or self.up
         layers = (self.npus, self.low.above, *([upper.above] if upper else []))
         between = [self.low.build_between(0, 1)]
@@ -160,7 +160,7 @@ class LayeredNetwork:
         return found
 
     def describe(self) -> str:
-        """Return a description in one line."""
+        """Return a description of the network in one line."""
         words = [f"{self.low.above} switches x {self.ports[0]}"]
         if upper := self.high or self.up:
             words.append(f"{upper.above} x {self.ports[1]}")
@@ -185,7 +185,7 @@ class PriceCache:
         return self._find_price(kind, bandwidth, n, at, "", 0.0)
 
     def price_cable(self, bandwidth: float, medium: Medium, length: float) -> float:
-        """Return the USD of a cable."""
+        """Return the price (USD) of a cable."""
         return self._find_price(PartKind.CABLE, bandwidth, 1, "", medium, length)
 
     def _find_price(

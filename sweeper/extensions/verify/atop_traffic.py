@@ -242,7 +242,7 @@ _ROUNDING = 1e-9
 
 
 class FrontStep(NamedTuple):
-    """A network of the front."""
+    """A network on the time-cost frontier."""
 
     network: LayeredNetwork
     cost: float  # USD

@@ -34,7 +34,7 @@ Usual keys:
 
 
 class _Published(Lazy):
-    """The command of a published study."""
+    """The command that verifies a published study."""
 
     def __init__(self, name: str, files: StudyFiles) -> None:
         super().__init__(name, "", files.title)

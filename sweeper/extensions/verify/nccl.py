@@ -108,7 +108,7 @@ class Row:
 
     @property
     def is_large(self) -> bool:
-        """True if it has 16 MiB or more."""
+        """True if the collective's size is 16 MiB or more."""
         return self.n_bytes >= _LARGE
 
 

@@ -57,7 +57,7 @@ class Panel(Part):
 
 
 class Picture(Part):
-    """The panels of a picture."""
+    """The picture of a published study, made of panels."""
 
     title: str  # the finding
     height: float = Field(gt=0, le=40)  # inches

@@ -306,7 +306,7 @@ MORE = ("holds", "basis")  # optional columns: of claims, and of unpublished ref
 
 
 class Line(NamedTuple):
-    """A line of a file of published points."""
+    """A published point in a file: its published value, and how ours is computed."""
 
     place: str  # file and line
     name: str

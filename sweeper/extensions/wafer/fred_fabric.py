@@ -92,7 +92,7 @@ def message_rate(network: str) -> float:
 
 
 def broadcast_share(network: str) -> float:
-    """Return the share of line rate at which the I/O controllers can broadcast to all NPUs."""
+    """Return the share of a link's rate at which I/O controllers can broadcast to all NPUs."""
     wafer, graph = wafer_of(network), GraphBuilder()
     graph.add("load", Access(_BYTES, group="data", shared=True))
     workload = Workload((graph.build(),), place({"data": wafer.n_npus}, (wafer.n_npus,)))

@@ -153,7 +153,7 @@ class Designs(CellSource):
         return found
 
     def corners(self, most: int) -> list[int]:
-        """Return the numbers of up to ``most`` cells to check: those with the lowest bounds.
+        """Return the numbers of the cells with the lowest bounds, up to ``most``, to check first.
 
         One of them has a network made of dimensions, if the space has any: networks of generators
         may have more messages than can be simulated.

@@ -329,9 +329,10 @@ class DesignSearch:
         return self.designs.part.first + number
 
     def _was_closed(self, number: int, enough: Callable[[float], bool]) -> bool:
-        """Return whether an earlier run found a cell infeasible, or a bound of it is ``enough``.
+        """Return whether an earlier run found a cell infeasible, or excluded it by a bound.
 
-        A cell that was excluded first may have been simulated later, when the goal was higher.
+        ``enough`` decides whether the recorded bound still excludes the cell. If not, it is
+        simulated.
         """
         if (pruned := self._ledger.find_pruned(self.ledger_number(number))) is not None:
             self._prune(number, pruned.reason)

@@ -68,7 +68,7 @@ class SharedDesigns(CellSource):
 
     @cached_property
     def n_networks(self) -> int:
-        """Number of networks."""
+        """Number of networks that the workloads may share."""
         return sum(len(shape.cost) for shape in self.designs[0].part.shapes)
 
     def corners(self, most: int) -> list[int]:

@@ -121,7 +121,7 @@ class WhatIfQuestion(Question):
         driver.progress.what_ifs = len(driver.ledger.index) - before
 
     def _references(self, study: StudyRecord, driver: SweepDriver) -> Iterator[Reference]:
-        """Yield the designs to change."""
+        """Yield the designs to change: the best designs, and the baseline if there is one."""
         columns = [
             *("key", "cell", "trial", "origin", "state", *CHANGE, "fidelity"),
             *BANDWIDTH.among(self._schema.names),

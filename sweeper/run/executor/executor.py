@@ -27,7 +27,7 @@ class Executor(Protocol):
 
     @property
     def n_nodes(self) -> int:
-        """Number of machines."""
+        """Number of machines on which workers run."""
 
     def submit(self, job: Job) -> None:
         """Queue the trials of ``job``."""

@@ -175,7 +175,7 @@ class RayExecutor:
         self._notify(f"waiting for a worker since {seconds:.0f} s: {what}")
 
     def _release_node(self, node: Node) -> None:
-        """Queue the pieces of a lost node's workers again."""
+        """Queue again the trials that the workers of a lost node had."""
         gone = [seat for seat in self._seats if seat.node == node.id]
         calls = [ref for ref, call in self._calls.items() if call.seat in gone]
         pieces = [self._calls.pop(reference).piece for reference in calls]

@@ -88,7 +88,7 @@ class EmptyError(Exception):
 
 
 class Values:
-    """A finite, non-empty set of integers."""
+    """The values that a dimension can take: a finite, non-empty set of integers."""
 
     def __init__(self, members: isl.Set) -> None:
         self._members = members

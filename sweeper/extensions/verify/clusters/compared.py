@@ -104,7 +104,7 @@ class Errors:
 
     @classmethod
     def from_rows(cls, rows: Sequence[Compared]) -> "Errors":
-        """Compute the statistics of rows."""
+        """Compute the statistics of the errors of rows."""
         sizes = [abs(row.error) for row in rows]
         return cls(
             len(rows),
@@ -439,7 +439,7 @@ def compute_standard_error(inside: Sequence[bool], sources: Sequence[str]) -> fl
 
 
 def format_coverage(name: str, rows: Sequence[CoveredRun]) -> tuple[str, ...]:
-    """Return a group's line: rows, sources, shares inside the intervals, and median width."""
+    """Return a row of the table: a group's rows, sources, shares inside intervals, median width."""
     return (
         name,
         str(len(rows)),

@@ -147,7 +147,7 @@ def rank_plans(rows: Iterable[Compared]) -> list[Ranking]:
 
 
 def find_aims(rows: Sequence[Compared]) -> list[Aim]:
-    """Return the statistics that are judged, if there are rows for them."""
+    """Return the statistics that have a required range, if there are rows for them."""
     found = []
     for name, chosen, most in _TIMES:
         own = [row for row in rows if row.is_time and chosen(row)]
