@@ -111,7 +111,7 @@ def line_of(st: State, entry: int) -> int:
 
 @inlined
 def entry_at(st: State, entry: int, place: int) -> int:
-    """Return the entry of the same chunk for another rank: at ``place`` in ``Plans.line_ranks``."""
+    """Return the same chunk's entry for the rank ``Plans.line_ranks[place]``."""
     e, rank = st.entries[entry], st.plans.line_ranks[place]
     flow = st.flows[e.flow]
     coordinate = st.plans.places[flow.group, st.wires.settings.n_dims, rank].coordinate

@@ -65,7 +65,7 @@ def _hook_by_type(hook: str, ours: tuple[type[Transport], ...]) -> Any:
 
     # Default arguments are part of the digest of a kernel (engine.fingerprint).
     def chosen(r: Run, flow: int, which: int, of_ours: Any = of_ours) -> None:
-        """Run uncompiled; the compiler takes the function below for this name."""
+        """Call the hook in a run without Numba; compiled code uses the function below instead."""
         if "ours" not in (r.keys.dtype.names or ()):
             raise NotImplementedError(
                 f"a transport that is compiled by itself, without Numba: {hook}"

@@ -130,7 +130,7 @@ def _critical_predecessor(st: State, interval: int) -> int:
 
 @kernel
 def add_labelled_phases(sim: Sim, chain: Chain, labels: Longs, path: Path) -> None:
-    """Add the time of each phase on a critical path to the row of ``path`` given by its label."""
+    """Add each phase of a critical path to the row of ``path`` with the number of its label."""
     for label in range(len(path.compute)):
         _reset_visits(sim.st)
         for i in range(len(chain.phases)):

@@ -220,7 +220,7 @@ def _time_chunk(sim: Any, f: int, at: int, copies: int) -> float:
 
 @kernel
 def _time_listed(sim: Any, f: int) -> float:
-    """Time the phases of a form whose phases a library lists; return their sum (ps)."""
+    """Time the phases of a form that lists them one by one; return their sum (ps)."""
     s, form, at, total = sim.s, sim.s.forms[f], long(sim.times.spans[f].start), 0.0
     copies = form.chunks // form.listed_variants
     for variant in range(form.listed_variants):
