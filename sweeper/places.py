@@ -111,7 +111,7 @@ def list_files(path: str) -> list[Path]:
 def find_option(group: str, name: str) -> Path | None:
     """Return the file of an option of a configuration group, or None.
 
-    "" is the folder conf/ itself.
+    The group "" stands for the folder conf/ itself.
     """
     files = (home / group / f"{name}.yaml" for home in list_folders("conf"))
     return next((file for file in files if os.path.isfile(file)), None)

@@ -335,9 +335,9 @@ LINKS_SHOWN = 5
 
 
 def traffic_tables(result: Result) -> Iterator[Table]:
-    """Yield tables of completion times, waiting packets and paused links.
+    """Yield tables of completion times, of waiting packets and of paused links.
 
-    Empty ones are left out.
+    Tables without rows are left out.
     """
     traffic = result.traffic
     if traffic is None:

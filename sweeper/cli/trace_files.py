@@ -27,9 +27,9 @@ groups_option = click.option(
 
 @dataclass(frozen=True)
 class Traces:
-    """The trace files of ranks 0, 1, ....
+    """The trace files of a job: one per rank, from rank 0 on.
 
-    Or with ``alone`` one file, for a single rank or for all.
+    With ``alone`` it is one file, for a single rank or for all ranks.
     """
 
     name: str

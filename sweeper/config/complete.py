@@ -77,9 +77,9 @@ def _choices(kind: Any) -> Iterator[str]:
 
 
 def _compose_leniently(typed: Sequence[str]) -> Any:
-    """Return the configuration composed under the overrides.
+    """Return the configuration composed under the overrides ``typed`` so far.
 
-    If that fails, composed without them.
+    If they cannot be composed, return the configuration without them.
     """
     try:
         return OmegaConf.to_container(compose_keys(typed))

@@ -309,7 +309,7 @@ def _option_files(folder: str) -> Iterator[str]:
 def compose_files(chosen: Sequence[ConfigOverride], state: int) -> Tree:
     """Return the keys that files set under the ``chosen`` options.
 
-    Cached for a ``state`` of the files.
+    The result is cached for each ``state`` of the files.
     """
     rest, options = list[ConfigOverride](), dict[str, ConfigOverride]()
     for word in chosen:

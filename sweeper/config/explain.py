@@ -312,7 +312,7 @@ def _has_key(plain: Any, key: str) -> bool:
 def refuse_unknown_key(name: str, node: DictConfig | Mapping[str, Any]) -> None:
     """Raise :class:`DimsweepError` for an unknown dotted key.
 
-    Suggest keys with the same last name.
+    The hint suggests keys with the same last name.
     """
     first, known = name.split(".")[0], list(Config.model_fields)
     if first in known:

@@ -81,7 +81,7 @@ def draw_rows(ax: "Axes", chart: RowChart, names: Sequence[str]) -> None:
 def draw_stack(ax: "Axes", rows: Sequence[str], parts: Sequence[Bars], ends: Sequence[str]) -> None:
     """Draw stacked bars of ``parts`` in named ``rows``, with texts at their ``ends``.
 
-    It is NaN is no bar.
+    A value of NaN draws no bar.
     """
     places, reached = np.arange(len(rows)), np.zeros(len(rows))
     for bars in parts:

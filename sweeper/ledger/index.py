@@ -82,9 +82,9 @@ class ResultIndex:
         return found
 
     def claim(self, keys: Sequence[str], cell: int) -> tuple[Places, Mask]:
-        """Return the places of a cell's keys, and a mask of new keys.
+        """Return the places of a cell's keys, and a mask of the new keys.
 
-        Of equal keys only the first is new.
+        If a key occurs twice, only the first occurrence is new.
         """
         return self._claim(_identity(keys, cell))
 
@@ -160,9 +160,9 @@ class _Index:
         return places
 
     def claim(self, halves: Halves) -> tuple[Places, Mask]:
-        """Return the places of keys, and a mask of new keys.
+        """Return the places of keys, and a mask of the new keys.
 
-        Of equal keys only the first is new.
+        If a key occurs twice, only the first occurrence is new.
         """
         places, recent = self._find_in_runs(halves), self._recent
         rest, n, size = np.flatnonzero(places < 0), len(recent), self._keys.size

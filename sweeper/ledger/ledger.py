@@ -236,9 +236,9 @@ class Ledger:
                 self._log = self._next_log()
 
     def claim(self, cell: Cell, trials: Trials, keys: Sequence[str]) -> "Claim":
-        """Reserve a row for each trial.
+        """Reserve a row in the ledger for each trial.
 
-        Copy existing rows of other cells and of neighbouring studies.
+        Existing results of other cells and of neighbouring studies are copied, not simulated again.
         """
         places, is_new = self.index.claim(keys, cell.number)
         new = np.flatnonzero(is_new)
@@ -419,7 +419,7 @@ class Ledger:
     def _check_owner(self, study: StudyRecord) -> bool:
         """Return whether the folder has rows.
 
-        Raise an error if all of them belong to another study.
+        Raises :class:`DimsweepError` if all rows belong to another study.
         """
         found = [*files.parts(self.folder), *files.logs(self.folder)]
         owners = {owner for file in found if (owner := files.read_owner(file)) is not None}

@@ -206,9 +206,9 @@ def iterate_pieces(
 def _read(
     parts: Sequence[Place], study: StudyRecord, names: Sequence[str] | None
 ) -> Iterator[tuple[Place, tuple[Piece, pa.Table] | DamagedError]]:
-    """Yield parts with their rows or their damage.
+    """Yield each part with its rows, or with the error that it is damaged.
 
-    Several are fetched at once from an object store.
+    From an object store, several parts are fetched at once.
     """
 
     def read(part: Place) -> tuple[Piece, pa.Table] | DamagedError:

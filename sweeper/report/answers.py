@@ -107,7 +107,7 @@ def _describe_baseline(cell: CellSummary) -> str:
 def _runner_up(decisions: Decisions, cell: CellSummary) -> str:
     """Describe the second-best decision.
 
-    If there is only one, the next values of the searched keys.
+    If there is only one decision, describe the next-best values of the searched keys.
     """
     found = decisions.runner_up(0)
     if found is not None:

@@ -23,7 +23,7 @@ COLUMNS = (
 def tabulate_bill(bill: Bill, title: str, sources: Sources | None = None) -> list[Table]:
     """Return the bill as a table of parts, counts and prices.
 
-    With ``sources``, also a table of these.
+    If prices have ``sources``, a second table lists them.
     """
     said = [_said(item, sources or {}) for item in bill.items]
     known = list(dict.fromkeys(filter(None, said)))

@@ -160,9 +160,9 @@ class Decisions:
 
     @cached_property
     def ranking(self) -> list[int]:
-        """Decisions in order of their worst regret, then mean regret.
+        """Numbers of the decisions, the best first: by worst regret, then by mean regret.
 
-        With weights, mean before worst.
+        With weights of scenarios, the mean regret is compared before the worst one.
         """
         runs = np.isfinite(self._counted).sum(axis=1)
         then, first = (
@@ -294,9 +294,10 @@ def _compare_with_baseline(decisions: Decisions) -> list[Factors]:
 
 
 def _compare_values(decisions: Decisions, axis: str) -> Factors | None:
-    """Compare the second value of an axis with its first.
+    """Compare the second value of a decision axis with its first, in pairs of cells.
 
-    It is None unless it has two values and a pair.
+    The cells of a pair differ only in this axis. It is None without pairs, and unless the axis has
+    two values.
     """
     values = list(dict.fromkeys(each[axis] for each in decisions.decisions))
     if len(values) != 2:

@@ -88,9 +88,9 @@ def model_merits(summaries: Iterable[CellSummary]) -> list[Objective]:
 
 
 def behind_best(share: float, summary: CellSummary, row: pd.Series) -> str:
-    """Describe by which ``share`` a row is worse than the best.
+    """Describe by which ``share`` a row is worse than the best row.
 
-    With two objectives also its values.
+    With two objectives, the text also has the row's values.
     """
     if len(summary.objectives) == 1:
         return format_behind(share)

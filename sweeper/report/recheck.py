@@ -126,7 +126,7 @@ def agreement(comparison: Comparison) -> str:
 def pairs(comparison: Comparison) -> str:
     """Format the number of pairs of designs with the same order at both fidelities.
 
-    Ties are left out.
+    Pairs of equal designs are not counted.
     """
     decided = comparison.agree + comparison.differ
     return f"{comparison.agree} of {decided} pairs" if decided else "-"

@@ -120,7 +120,7 @@ def _unsold_of_cell(summary: CellSummary) -> Iterator[str]:
 def _missing(kind: LinkKind, bandwidth: float, machines: Collection[str]) -> str:
     """Return a remark if no part of a ``kind`` has a bandwidth (GB/s), with the nearest parts.
 
-    Else "".
+    It is "" if a part has the bandwidth.
     """
     parts = sorted(kind.parts, key=lambda part: part.bandwidth)
     same = [part for part in parts if abs(part.bandwidth / 1e9 / bandwidth - 1) <= _SAME]
@@ -222,7 +222,7 @@ class Remark:
 def merged(texts: Iterable[str]) -> list[Remark]:
     """Merge remarks that differ only in places and amounts.
 
-    Each keeps the position of its first text.
+    A merged remark has the position of its first text.
     """
     kinds: dict[str, list[str]] = {}
     for text in texts:

@@ -340,7 +340,7 @@ class Report:
     def effort(self) -> str:
         """Text with the number of simulations and the samplers.
 
-        If unfinished, also the planned number.
+        For an unfinished sweep it also has the planned number.
         """
         return describe.effort(self.study, self.summaries)
 

@@ -162,7 +162,7 @@ class SearchCheckpoint:
     def tell(self, places: Integers) -> None:
         """Record that the search learnt from the rows at ``places``.
 
-        Periodically write a bookmark.
+        A bookmark is written periodically.
         """
         self.n_trials += len(places)
         for rows in self._ledger.iterate_results(self._find_new(places)):

@@ -204,9 +204,9 @@ def check_values(config: Config) -> None:
 
 
 def _whole_number_hint(config: Config, name: str, value: Any) -> str:
-    """Return a hint on ranges of whole numbers if ``value`` of key ``name`` must be whole.
+    """Return a hint to give a range of whole numbers if the fraction ``value`` was the mistake.
 
-    Else "".
+    It is "" otherwise.
     """
     try:
         if isinstance(value, float):

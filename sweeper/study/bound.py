@@ -104,9 +104,9 @@ def graph_bound(config: Config, space: Space, program: Program) -> float | None:
 def proven_front(
     config: Config, space: Space, program: Program, objective: Sequence[Objective]
 ) -> Frontier | None:
-    """Return the minimum time for each cost if a cell searches for both.
+    """Return the minimum time for each cost if a cell searches for time and cost.
 
-    It is None if it is not proven.
+    It is None otherwise, and if the bound is not proven.
     """
     if set(objective) != {TIME, COST} or program.prices is None or not program.prices.is_linear:
         return None

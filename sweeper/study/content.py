@@ -42,7 +42,7 @@ class Content:
 def input_digests(config: Config) -> dict[str, str]:
     """Return hashes of the files and plug-ins of a configuration, by key.
 
-    New hashes mean new rows.
+    If a hash changes, trials have new keys and are simulated again.
     """
     digests = {}
     for name, file_name in config.files().items():

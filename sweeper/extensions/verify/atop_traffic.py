@@ -53,7 +53,7 @@ class TrainingJob:
     def activations(self, stages: int) -> float:
         """Return the bytes that an NPU sends to the next stage per iteration.
 
-        It receives as many back.
+        The NPU receives the same number of bytes back.
         """
         passes = self.batch // self.replicas(stages) * self.chunks
         return 2.0 * passes * self.sequence * self.hidden / SERVER

@@ -298,9 +298,9 @@ class DesignSearch:
         return self.best / (1 + self._gap)
 
     def _evaluate(self, batch: list[int], goal: float) -> Steps:
-        """Bound the cells of a ``batch`` by their programs.
+        """Bound the cells of a ``batch`` by building their programs.
 
-        Simulate those with a bound below ``goal``.
+        Cells whose bound is still below the loss ``goal`` are simulated.
         """
         runs = (self.begin(number, lambda bound: bound >= goal) for number in batch)
         yield from simulate_all(runs, self.record)

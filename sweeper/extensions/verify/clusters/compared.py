@@ -119,7 +119,7 @@ class Errors:
 def _compute_rank(rows: Sequence[Compared]) -> float:
     """Return Spearman's rank correlation of measured and predicted values.
 
-    Repeated rows are skipped.
+    Repeated rows are counted once.
     """
     distinct = sorted({row.values for row in rows})
     theirs, ours = [a for a, _ in distinct], [b for _, b in distinct]
