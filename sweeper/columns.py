@@ -116,7 +116,7 @@ class TerminalTable:
         return Measurement.get(console, options.update(width=10_000), empty).maximum - n
 
     def _block(self, shown: Sequence[int], widths: Sequence[int]) -> RichTable:
-        """Render the columns with numbers ``shown``, each with its width from ``widths``."""
+        """Render the table with the columns numbered ``shown``; ``widths`` are their widths."""
         made = RichTable(show_header=any(self.table.columns), **self.look)
         for d, width in zip(shown, widths, strict=True):
             # Texts are Text, since brackets in a name are not markup.

@@ -137,7 +137,7 @@ class Errors:
 
     @classmethod
     def independent(cls, own: Floats) -> "Errors":
-        """Build errors that measurements do not share."""
+        """Build errors of which measurements share no part; ``own`` (N,) are their deviations."""
         return cls(own, np.zeros((len(own), 0)))
 
     def select_rows(self, rows: npt.NDArray[np.bool_]) -> "Errors":

@@ -210,7 +210,7 @@ def _studies_below(entry: Any) -> list[str]:
 
 
 def _list_plugins(plugins: Any) -> list[Any]:
-    """Return the given plug-ins, except values that interpolate other keys."""
+    """Return the list ``plugins`` without entries that interpolate other keys."""
     names = plugins if isinstance(plugins, list) else [plugins]
     return [name for name in names if "${" not in str(name)]
 

@@ -65,7 +65,7 @@ class BlindSampler:
 
     @abstractmethod
     def _skip(self, n: int) -> None:
-        """Skip ``n`` trials that an earlier run has taken."""
+        """Skip ``n`` trials that an earlier run of the study has taken."""
 
 
 class BlockSampler(BlindSampler):

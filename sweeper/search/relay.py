@@ -165,7 +165,7 @@ class RelaySampler:
     def tell(
         self, trials: Sequence[Trial], values: Sequence[Values], slopes: Sequence[Slopes]
     ) -> None:
-        """Pass results to the second sampler, and to the first one until the handover."""
+        """Pass results to the second sampler, and until the handover also to the first one."""
         if trials[0].number < HANDOVER:
             self._first.tell(trials, values, slopes)
         self._then.tell(trials, values, slopes)

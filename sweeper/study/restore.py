@@ -52,7 +52,7 @@ def apply_trial(config: Config, trial: Trial) -> Config:
 
 
 def load_trials(config: Config, rows: pa.Table) -> Trials:
-    """Return the trials of a cell's rows."""
+    """Return the trials that rows of a cell describe, as a table."""
     needed = {"trial", "origin", FIDELITY.name, *CHANGE, *config.space.parameters}
     needed.update(BANDWIDTH.among(rows.column_names))
     own = rows.select([name for name in rows.column_names if name in needed])

@@ -168,9 +168,9 @@ def routes() -> Point:
 
 
 def remedies() -> Point:
-    """Return a point on groups of Transformer-17B that two middle switches cannot route.
+    """Return a point on remedies for Transformer-17B's groups that cannot all be routed.
 
-    It has the remedies.
+    They cannot be routed by two middle switches.
     """
     waits, rings, moved = _remedied(2)
     return Shape(

@@ -112,7 +112,7 @@ class RayExecutor:
 
     @property
     def n_nodes(self) -> int:
-        """Number of nodes on which workers have started."""
+        """Number of machines on which workers have started."""
         return len({seat.node for seat in self._seats if seat.node})
 
     def submit(self, job: Job) -> None:

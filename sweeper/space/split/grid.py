@@ -108,7 +108,7 @@ class Values:
         return math.inf if kept.is_empty() else kept.dim_min_val(0).to_python()
 
     def iterate_upward(self) -> Iterator[int]:
-        """Yield all members, the least first."""
+        """Yield all values in ascending order."""
         value, last = self.ends()
         while value <= last:
             yield value
