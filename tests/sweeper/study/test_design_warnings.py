@@ -346,7 +346,7 @@ def text_of_a_paper(text: str) -> bool:
     were provisioned, that its NPUs compute at their peak, that formulas have no latency; and that
     utilisation is told against a bandwidth where links are told level by level."""
     taken = ("npu computes at its peak", "topology.latency is 0 in every dimension")
-    at_levels = text.endswith("network.levels says what the links are")
+    at_levels = text.endswith("network.levels gives the links")
     return "-provisioned" in text or text.startswith(taken) or at_levels
 
 
