@@ -206,7 +206,7 @@ def tabulate_cell(summary: CellSummary, title: str = "What if") -> list[Table]:
     failed_columns = [Column("change", lambda item: item[0]), Column("why", lambda item: item[1])]
     return [
         *tabulate(f"{title}: {_FIXED}", names, columns),
-        *tabulate("What cannot be changed so", failed.items(), failed_columns, n_names=2),
+        *tabulate("Changes that cannot be simulated", failed.items(), failed_columns, n_names=2),
     ]
 
 
