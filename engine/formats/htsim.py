@@ -236,7 +236,11 @@ def _check(tree: FatTree, lines: dict[int, dict[str, Line]]) -> None:
             raise line.error(problem, code="mismatch")
         n_links, below = n_links + links, n
     if n_links > MAX_LINKS:
-        raise DimsweepError(f"the tree has more than {MAX_LINKS:,} links", code="too-many")
+        raise DimsweepError(
+            f"the fat tree has more than {MAX_LINKS:,} links",
+            hint="use fewer nodes or tiers",
+            code="too-many",
+        )
 
 
 # --- connection matrices -------------------------------------------------------------------------

@@ -250,10 +250,11 @@ class Servers:
         members = self._folding.members[cls].get(work.group, (cls,))
         if len(set(map(self._folding.equivalence_key, members))) > 1:
             raise DimsweepError(
-                f"members of group {work.group!r} run different graphs or on NPUs of different "
-                "speeds, so they cannot load or store together",
+                f"the members of group {work.group!r} cannot load or store together: they run "
+                "different graphs, or their NPUs differ in speed",
                 where="workload",
                 code="unsupported",
+                hint="give all members the same graph, and NPUs of the same speed",
             )
 
 

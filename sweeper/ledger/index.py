@@ -136,11 +136,11 @@ def _identity(keys: Sequence[str], cell: int) -> Halves:
 
 
 class _Index:
-    """A map from keys to places: numbers in the order of their arrival.
+    """A map from each key to its place: 0 for the first key that arrived, 1 for the next.
 
     Recent keys are in a dictionary, which answers in a microsecond but takes 160 bytes a key. The
     others are in sorted arrays (runs), of 12 bytes a key. A run is merged with the run before it
-    unless that is more than twice as long, so there are few runs.
+    unless the earlier run is more than twice as long, so there are few runs.
     """
 
     def __init__(self) -> None:

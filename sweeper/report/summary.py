@@ -118,7 +118,7 @@ def value_of(config: Mapping[str, Any], name: str) -> Any:
 
 
 def _is_value(text: str, value: Any) -> bool:
-    """Return whether a row's text equals a value of the configuration; True if that is unset."""
+    """Return whether a row's text equals the configuration's value, or that value is unset."""
     if value is None or str(value) == str(text):
         return True
     try:

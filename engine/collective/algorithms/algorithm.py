@@ -38,7 +38,10 @@ class Algorithm(ABC):
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        """Names of blocks on which the algorithm runs, in addition to blocks that list it."""
+        """Names of network blocks, such as Ring, on which the algorithm runs.
+
+        A block may also list the algorithm itself; it need not be named here, too.
+        """
         return ()
 
     @property

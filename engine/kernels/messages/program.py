@@ -144,7 +144,7 @@ def too_long_error() -> DimsweepError:
 
 
 def reducing_error() -> DimsweepError:
-    """Return the error for a reduction in switches, which flows and packets do not support."""
+    """Return the error for a reduction in switches under fidelity flow or packet."""
     return DimsweepError(
         "flows and packets cannot be reduced by switches",
         where="fidelity",

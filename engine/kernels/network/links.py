@@ -174,7 +174,10 @@ def feeds_of_gate(w: Wires, gate: int) -> int:
 @where_used("crossings")
 @kernel
 def feed_gate(w: Wires, gate: int, parcel: int) -> None:
-    """Register a parcel that has begun to arrive at a gate, and so feeds the gate's launches."""
+    """Note at a gate that a parcel has begun to arrive.
+
+    A gate holds outgoing parcels until the parcels that they need have begun to arrive.
+    """
     number = _new_feed(w, parcel)
     w.crossings[parcel].further = 1
     w.feeds[number].other = w.begun[gate]

@@ -42,7 +42,8 @@ class Limits:
 class Connection:
     """How the nodes of two adjacent layers are connected.
 
-    Blocks of the layer below connect to the classes of nodes above in turn.
+    The nodes below are divided into blocks, and the nodes above into classes. Block i connects to
+    class i modulo the number of classes.
     """
 
     below: int  # nodes

@@ -117,7 +117,7 @@ def _predicted(gpu: Gpu, request: Request, bandwidth: Floats) -> Iterator[tuple[
 
 
 def _candidates(gpu: Gpu, request: Request, bandwidth: Floats) -> Iterator[tuple[Choice, Floats]]:
-    """Yield every choice for a collective, allowed or not, and its predicted time in us (P,)."""
+    """Yield each algorithm and protocol, allowed or not, with its times (us) at P bandwidths."""
     bus = _bus(gpu, request, bandwidth)
     protocols = [LL, SIMPLE] if gpu.hardware is Hardware.PCI else [LL, LL128, SIMPLE]
     for choice in protocols:

@@ -166,7 +166,10 @@ def _delay(r: Run, flow: int, marked: int) -> float:
 
 @inlined
 def _grow(r: Run, flow: int, delay: float) -> None:
-    """Grow the window by its distance from the target delay, or fast after a calm round trip."""
+    """Grow the congestion window: more the further the delay is below its target.
+
+    After a round trip without congestion it grows fast.
+    """
     own, s, news = r.flows[flow].nscc, r.settings, r.rud[flow].news
     own.calm = own.calm + news if delay < _FAST_BELOW * s.ticks else 0
     own.is_fast = own.calm > 0 and (own.is_fast or own.calm > own.window)
