@@ -244,7 +244,10 @@ def test_a_faster_worker_holds_more() -> None:
         (lambda: Workers((0.0,), np.zeros((1, 1))), "speed: every worker"),
         (lambda: Workers((1.0, 1.0), np.ones((2, 2))), "link_cost: "),
         (lambda: Penalty(traffic=-1.0), "traffic: -1.0"),
-        (lambda: restructure(dense((3, 2)), Workers.build_equal(5), Penalty()), "use at most 3 workers"),
+        (
+            lambda: restructure(dense((3, 2)), Workers.build_equal(5), Penalty()),
+            "use at most 3 workers",
+        ),
         (
             lambda: restructure(dense((3, 2)), Workers.build_equal(2), Penalty(), method="dircet"),
             "did you mean 'direct'",
