@@ -15,6 +15,6 @@ from dimsweep.engine.cluster.cluster import Nccl, OtherNpus, RailShares, Timing,
 from dimsweep.engine.cluster.cost import TierPrice, network_prices
 from dimsweep.engine.cluster.kernel_times import KernelTimes, kernel_times
 from dimsweep.engine.cluster.network_model import Switching
-from dimsweep.engine.cluster.npu import Dataflow, EfficiencyCurve, SystolicArray
+from dimsweep.engine.cluster.npu import Dataflow, ShareCurve, SystolicArray
 from dimsweep.engine.cluster.packet_model import Mark
 from dimsweep.engine.cluster.remote_memory import MEMORIES, Request

@@ -1,5 +1,6 @@
 """A cluster: its network, its NPUs, and the settings of its collective library."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from dimsweep.engine.cluster.cost import Prices
 from dimsweep.engine.cluster.network_model import NetworkModel
-from dimsweep.engine.cluster.npu import Npu
+from dimsweep.engine.cluster.npu import Npu, ShareCurve
 from dimsweep.engine.cluster.remote_memory import RemoteMemory
 from dimsweep.engine.errors import Code, DimsweepError, prefixing_errors
 from dimsweep.engine.kinds import CollectiveKind, DimensionOrder, QueueOrder
@@ -44,29 +45,20 @@ class RailShares:
 
     def __post_init__(self) -> None:
         for where, knots in vars(self).items():
-            nodes = [n for n, _ in knots]
-            if not knots or nodes != sorted({*nodes}) or nodes[0] < 2:
-                raise DimsweepError(
-                    "the numbers of nodes must rise from pair to pair, from 2 on",
-                    where=where,
-                    hint="such as [[2, 0.9], [4, 0.4]]",
-                )
-            for n, share in knots:
-                if not 0 < share <= 1:
-                    problem = f"the share {share:g} on {n:g} nodes is not in (0, 1]"
-                    raise DimsweepError(problem, where=where, code="out-of-range")
+            with prefixing_errors(where):
+                ShareCurve(knots)
 
     def find(self, kind: CollectiveKind, nodes: int) -> float:
-        """Return the fraction of a rail's bandwidth that collective ``kind`` reaches.
-
-        ``nodes`` is the number of nodes of its group.
-        """
-        reduces = kind is CollectiveKind.ALL_REDUCE
-        at, shares = np.array(self.all_reduce if reduces else self.all_gather).T
-        if nodes > at[-1] and not reduces and len(at) > 1:
-            slope = np.log(shares[-1] / shares[-2]) / np.log(at[-1] / at[-2])
-            return float(shares[-1] * (nodes / at[-1]) ** min(slope, 0.0))
-        return float(np.interp(np.log(nodes), np.log(at), shares))
+        """Return the share of a rail's bandwidth that a collective on ``nodes`` nodes reaches."""
+        knots = self.all_gather
+        if kind is CollectiveKind.ALL_REDUCE:
+            return ShareCurve(self.all_reduce).evaluate(nodes)
+        most, share = knots[-1]
+        if nodes <= most or len(knots) == 1:
+            return ShareCurve(knots).evaluate(nodes)
+        fewer, higher = knots[-2]
+        slope = math.log(share / higher) / math.log(most / fewer)
+        return share * (nodes / most) ** min(slope, 0.0)
 
 
 @dataclass(frozen=True)

@@ -29,33 +29,36 @@ _DIGITS = 6  # of a mean number of rows that is rounded up, whatever its last bi
 
 
 @dataclass(frozen=True)
-class EfficiencyCurve:
-    """The share of the peak that a matrix product reaches, by its FLOPs.
+class ShareCurve:
+    """The share of a peak that is reached, by size: FLOPs of a matrix product, or nodes.
 
-    ``knots`` are pairs of FLOPs and share, by rising FLOPs; between them the share is linear in the
-    logarithm of the FLOPs, outside them the nearest knot applies.
+    ``knots`` are pairs of size and share, by rising size; between them the share is linear in the
+    logarithm of the size, outside them the nearest knot applies.
     """
 
     knots: tuple[tuple[float, float], ...]
 
     def __post_init__(self) -> None:
-        sizes = [flops for flops, _ in self.knots]
+        sizes = [size for size, _ in self.knots]
         if not self.knots or sizes != sorted(set(sizes)) or sizes[0] <= 0:
-            problem = "the FLOPs must be positive and rise from knot to knot"
-            raise DimsweepError(problem, where="matmul_efficiency", code="invalid")
-        for flops, share in self.knots:
+            raise DimsweepError(
+                "the first numbers of the pairs must be positive and rise from pair to pair",
+                hint="such as [[2, 0.9], [4, 0.4]]",
+                code="invalid",
+            )
+        for size, share in self.knots:
             if not 0 < share <= 1:
-                problem = f"{share} at {flops:g} FLOP; it must be more than 0 and at most 1"
-                raise DimsweepError(problem, where="matmul_efficiency", code="out-of-range")
+                problem = f"the share {share:g} at {size:g}; it must be more than 0 and at most 1"
+                raise DimsweepError(problem, code="out-of-range")
 
-    def evaluate(self, flops: float) -> float:
-        right = bisect_right(self.knots, (flops, math.inf))
+    def evaluate(self, size: float) -> float:
+        right = bisect_right(self.knots, (size, math.inf))
         if right == 0:
             return self.knots[0][1]
         if right == len(self.knots):
             return self.knots[-1][1]
         (low, a), (high, b) = self.knots[right - 1 : right + 1]
-        return a + (b - a) * math.log(flops / low) / math.log(high / low)
+        return a + (b - a) * math.log(size / low) / math.log(high / low)
 
 
 class Dataflow(StrEnum):
@@ -145,7 +148,7 @@ class Npu:
     #: Share of the memory bandwidth that kernels reach.
     memory_efficiency: Share = 1.0
     #: Efficiency of matrix products by their size, in pairs such as [10 GFLOP, 0.6].
-    matmul_efficiency: EfficiencyCurve | None = None
+    matmul_efficiency: ShareCurve | None = None
     #: A systolic array that computes products instead of the peak: its rows, columns, clock,
     #: dataflow and arrays.
     systolic: SystolicArray | None = None

@@ -7,9 +7,9 @@ import dimsweep.engine
 from dimsweep.engine import DimsweepError, naming_place, suggest_names, units
 from dimsweep.engine import network as engine
 from dimsweep.engine.cluster import (
-    EfficiencyCurve,
     OtherNpus,
     OtherPart,
+    ShareCurve,
     SystolicArray,
     kernel_times,
 )
@@ -145,7 +145,8 @@ class Npu(
         }
         own |= {"kernels": kernels, "narrow": peaks}
         own["plain_flops"] = self.flops.get("fp32") if isinstance(self.flops, dict) else None
-        own["matmul_efficiency"] = EfficiencyCurve(curve) if curve else None
+        with naming_key("matmul_efficiency"):
+            own["matmul_efficiency"] = ShareCurve(curve) if curve else None
         return dimsweep.engine.Npu(**{**self.settings(dimsweep.engine.Npu), **own})
 
     def _peak_of_timed(self, precision: str, narrow: str) -> Mapping[str, float]:

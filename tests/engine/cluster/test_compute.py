@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine import Compute, DimsweepError, Npu
-from dimsweep.engine.cluster import Dataflow, EfficiencyCurve, SystolicArray
+from dimsweep.engine.cluster import Dataflow, ShareCurve, SystolicArray
 from dimsweep.engine.errors import Code
 from dimsweep.engine.formats import read_measured
 from dimsweep.engine.workload import Kernel, MatMul
 from tests.support.golden import golden_file
 from tests.support.refused import refused
 
-CURVE = EfficiencyCurve(((1e9, 0.2), (1e11, 0.6), (1e12, 0.8)))
+CURVE = ShareCurve(((1e9, 0.2), (1e11, 0.6), (1e12, 0.8)))
 
 
 def matmul(products: int, m: int, k: int, n: int, n_bytes: float = 0.0) -> Kernel:
@@ -39,12 +39,12 @@ def test_larger_products_are_not_less_efficient_on_a_rising_curve(a: float, b: f
 @pytest.mark.parametrize("knots", [(), ((1e9, 0.0),), ((1e9, 0.5), (1e9, 0.6)), ((0.0, 0.5),)])
 def test_a_bad_curve_is_refused(knots: tuple[tuple[float, float], ...]) -> None:
     code: Code = "out-of-range" if knots and knots[0][1] == 0 else "invalid"
-    with refused("matmul_efficiency", code):
-        EfficiencyCurve(knots)
+    with refused("", code):
+        ShareCurve(knots)
 
 
 def test_efficiency_is_of_products_alone() -> None:
-    npu = Npu(1e12, 1e11, matmul_efficiency=EfficiencyCurve(((1.0, 0.5),)))
+    npu = Npu(1e12, 1e11, matmul_efficiency=ShareCurve(((1.0, 0.5),)))
     assert npu.duration(Compute(kernels=(matmul(1, 100, 100, 100),))) == 2 * 2_000_000
     assert npu.duration(Compute(2e6)) == 2_000_000
 

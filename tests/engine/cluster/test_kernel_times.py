@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine import Compute, Npu
-from dimsweep.engine.cluster import EfficiencyCurve, SystolicArray, kernel_times
+from dimsweep.engine.cluster import ShareCurve, SystolicArray, kernel_times
 from dimsweep.engine.cluster.kernel_times import TABLE, Grid
 from dimsweep.engine.workload import Attention, Kernel, MatMul
 from tests.support.golden import golden_file
@@ -182,7 +182,7 @@ def test_the_error_of_an_unknown_gpu_lists_the_known_ones() -> None:
 
 @pytest.mark.parametrize(
     "other",
-    [{"systolic": SystolicArray(8, 8, 1e9)}, {"matmul_efficiency": EfficiencyCurve(((1.0, 0.5),))}],
+    [{"systolic": SystolicArray(8, 8, 1e9)}, {"matmul_efficiency": ShareCurve(((1.0, 0.5),))}],
     ids=lambda other: next(iter(other)),
 )
 def test_measured_kernels_and_another_model_of_products_contradict(
