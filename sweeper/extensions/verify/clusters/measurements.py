@@ -267,6 +267,8 @@ FITTED: tuple[str, ...] = (
     # of layers with experts; both: the H100's launches.
     "NVIDIA-NeMo/Megatron-Bridge",
     "NVIDIA/NeMo:docs",
+    # The host's time for a kernel of Megatron-DeepSpeed on one node of A100.
+    "VIA-Research/vTrain",
 )
 
 

@@ -54,10 +54,10 @@ class Aim:
 
     def format_cells(self) -> tuple[str, ...]:
         """Return the aim as cells of a table."""
-        limit = f"at least {self.least:.2f}" if self.least else f"at most {self.most:.0%}"
-        ours = f"{self.ours:.2f}" if self.least and self.name.startswith("Spearman") else None
-        verdict = "ok" if self.is_met else "MISSED"
-        return (self.name, str(self.rows), ours or f"{self.ours:.1%}", limit, verdict)
+        ours, limit = f"{self.ours:.1%}", f"at most {self.most:.0%}"
+        if self.least:
+            ours, limit = f"{self.ours:.2f}", f"at least {self.least:.2f}"
+        return (self.name, str(self.rows), ours, limit, "ok" if self.is_met else "MISSED")
 
 
 @dataclass(frozen=True)
