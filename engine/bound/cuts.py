@@ -247,7 +247,7 @@ def _bound_by_lengths(capacities: Capacities, length: Ints, why: str) -> CutBoun
 
 
 def _dual_lengths(capacities: Capacities) -> Ints:
-    """Return link lengths close to those of the best bound: each link's dual value in the flow.
+    """Return link lengths close to the best bound's lengths: each link's dual value in the flow.
 
     The flows of twins to all others count as one, as lengths may be equal for all of them.
     """

@@ -369,7 +369,7 @@ class Loads:
 
 
 class _Streams:
-    """Loads of streams, each of which runs one operator at a time."""
+    """Loads of streams; a stream runs one operator at a time."""
 
     def __init__(
         self,
@@ -410,7 +410,7 @@ def _port_loads(
     head: Floats,
     tail: Floats,
 ) -> tuple[Longs, Floats]:
-    """Return the loads of ports, each of which serves one chunk at a time.
+    """Return the loads of ports; a port serves one chunk at a time.
 
     They are the stretches (L,) between barriers, and the loads (L, E + 1).
     """

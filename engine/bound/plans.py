@@ -242,7 +242,7 @@ def _pass_times(
 
 
 def _slow_down_stage(passes: Floats, computed: Floats, stage: int) -> Floats:
-    """Return ``passes`` (s) with those of one stage raised to the time of its computations."""
+    """Return ``passes`` (s); one stage's passes are raised to the time of its computations."""
     found = passes.copy()
     np.maximum(found[stage], computed[stage], out=found[stage])
     return found

@@ -197,7 +197,7 @@ class _Graph:
         return Network(self._graph)
 
     def _size(self, name: str, above: tuple[str, ...] = ()) -> int:
-        """Return the number of components of device ``name``, those of nested devices included."""
+        """Return the number of components of device ``name``, with components of nested devices."""
         if name in above:
             raise DimsweepError(
                 "the device contains itself", where=f"devices: {name}", code="invalid"

@@ -109,7 +109,7 @@ class Choices:
 
 
 def _minimum_answer(answers: Sequence[Answer]) -> Answer:
-    """Return an answer whose phases take no longer than those of any of ``answers``.
+    """Return an answer whose phases take no longer than the phases of any of ``answers``.
 
     All ``answers`` have the same number of chunks.
     """

@@ -344,7 +344,7 @@ _MAY_HAVE = ", ".join(field.name for field in fields(Link)[4:])
 
 
 def _find_problem(link: Link) -> str:
-    """Return a phrase that says what is invalid about a link, or ""."""
+    """Return a phrase that names a link's fault, or ""."""
     if link.source == link.target:
         return "a link from a node to itself"
     if not _is_amount(link.bandwidth):

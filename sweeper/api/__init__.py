@@ -1,1 +1,1 @@
-"""Run and read studies in Python, for notebooks; the files are those of the command line."""
+"""Run and read studies in Python, for notebooks; the files are the command line's."""

@@ -223,7 +223,7 @@ def session_record(study: StudyRecord, folder: Place) -> StudyRecord:
 
 
 def _next_number(cell: CellPlan, driver: SweepDriver) -> int:
-    """Return the number after those of all trials of the cell, including planned first trials."""
+    """Return the number that follows all trials of the cell, including planned first trials."""
     rows = driver.ledger.rows(["cell", "trial", "origin"])
     beside = pc.is_in(rows["origin"], pa.array(EXTRA_ORIGINS)).to_numpy()
     numbers = rows["trial"].to_numpy()[(rows["cell"].to_numpy() == cell.cell.number) & ~beside]

@@ -63,7 +63,7 @@ class TierPrice(mirror(engine.TierPrice)):  # type: ignore[misc]
 
 
 class TierPower(Part):
-    """Power of a tier's parts; the keys are those of :class:`TierPrice`."""
+    """Power of a tier's parts, with the keys of :class:`TierPrice`."""
 
     link: PowerPerBandwidth | None = None
     switch: PowerPerBandwidth | None = None

@@ -116,7 +116,7 @@ class CellSource(ABC):
         """Return the numbers of up to ``most`` cells to check first, to find mistakes early."""
 
     def alternatives(self) -> Iterator[int]:
-        """Yield the numbers of further cells, of which one may be feasible if no corner is."""
+        """Yield the numbers of further cells to try if no corner is feasible."""
         return iter(())
 
     def infeasible_error(self, pruned: Sequence[PrunedCell]) -> InfeasibleError:
@@ -212,7 +212,7 @@ def _price_error(config: Config, program: Program) -> DimsweepError:
 
 
 def _check_merits(program: Program, objectives: Sequence[Objective]) -> None:
-    """Raise :class:`DimsweepError` for an objective of which the program has no value."""
+    """Raise :class:`DimsweepError` for an objective without a value for the program."""
     known = known_merits(program)
     for objective in objectives:
         if objective.column in MERIT_NEEDS and objective.column not in known:

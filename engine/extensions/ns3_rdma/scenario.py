@@ -319,7 +319,7 @@ def _switch_port(
 ) -> Port:
     """Return a port of a switch; its headroom is three times the bytes in flight on the link.
 
-    Ports faster than those of hosts have more headroom.
+    Ports faster than the hosts' ports have more headroom.
     """
     node, to, rate, delay = end
     if rate not in markings:

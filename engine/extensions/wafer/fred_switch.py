@@ -93,7 +93,7 @@ if TYPE_CHECKING:  # networkx is imported by the functions that need it: few run
 def conflicts(flows: Sequence[Flow]) -> "nx.Graph":
     """Return the graph of flow numbers, joined if two flows share an outer microswitch.
 
-    The outer microswitches are those of the first and the last stage.
+    The outer microswitches belong to the first and the last stage.
     """
     return joined(
         [

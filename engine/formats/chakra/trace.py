@@ -203,7 +203,7 @@ def strong_components(edges: Edges) -> NDArray[np.int64] | None:
 
 
 def _circle(edges: Edges) -> list[int]:
-    """Return a circle of nodes, each of which waits for the next; empty if none exists."""
+    """Return a circle of nodes, in which each waits for the next; empty if none exists."""
     sources, targets = edges.sources, edges.targets
     component = strong_components(edges)
     inner = sources == targets if component is None else component[sources] == component[targets]

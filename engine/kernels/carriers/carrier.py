@@ -478,7 +478,7 @@ class _Parts:
         return Completed(done.time, through, through, *leaving)
 
     def spans(self, starts: Longs, arrivals: Longs) -> tuple[Longs, Longs]:
-        """Return start and arrival of each message from those of its flows; -1: not arrived."""
+        """Return start and arrival of each message, found from its flows; -1: not arrived."""
         if len(self._first) == len(self._message):
             return starts, arrivals
         last = np.maximum.reduceat(arrivals, self._first)

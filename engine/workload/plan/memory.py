@@ -46,7 +46,7 @@ def footprint(
         here[what] = min(here[what], 2 * _transfer_unit(what, stage, here[what]))
     gradients = held(plan.gradient_value, cut=plan.zero >= 2, of=summed)
     stored = 0.0
-    if plan.reduces_on_store:  # gradients of which other ranks hold shares
+    if plan.reduces_on_store:  # gradients that other ranks hold in part
         stored = sum(p * plan.gradient_value / n for p, n in summed if n > 1)
     return Footprint(
         stage=stage.number,

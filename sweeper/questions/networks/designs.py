@@ -1,4 +1,4 @@
-"""The networks and plans of a study as numbered cells, most of which bounds exclude.
+"""The networks and plans of a study as numbered cells; bounds exclude most of them.
 
 Bounds of levels 0 and 1 (computation, and bytes per tier) are computed for a plan on all networks
 at once. They are cheap and deterministic, so the ledger does not store them.

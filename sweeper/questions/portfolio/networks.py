@@ -396,7 +396,7 @@ class SharedSearch:
     def _cells(self, network: int) -> tuple[int, ...]:
         """Return the cell of each workload's best plan on a network.
 
-        It is -1 for a workload of which no plan was simulated.
+        It is -1 for a workload without a simulated plan.
         """
         return tuple(
             -1 if known.best[network] < 0 else known.search.ledger_number(int(known.best[network]))

@@ -223,7 +223,7 @@ class IntegerGrid:
         return np.repeat(self.ends(earlier)[0], counts) + np.arange(len(before)) - before
 
     def values(self, earlier: Sequence[int]) -> Values:
-        """Return the possible values of the next free dimension, given those of earlier ones."""
+        """Return the possible values of the next free dimension, given the earlier values."""
         found = self._shadows[len(earlier)]
         for i, value in enumerate(earlier):
             found = found.fix_val(_SET, i, isl.Val(value))

@@ -115,7 +115,7 @@ class SplitSpace(BudgetedSpace):
     def iterate_splits(self) -> Iterator[Floats]:
         """Yield all splits (P, D), in bytes/s, a few thousand at a time.
 
-        They are in ascending order of the free bandwidths, the last of which varies fastest.
+        They are in ascending order of the free bandwidths; the last one varies fastest.
         """
         return (self._in_bytes(points) for points in self._grid.iterate_points())
 
