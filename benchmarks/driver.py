@@ -40,7 +40,7 @@ class FreeExecutor:
         self._jobs: list[Job] = []
 
     def submit(self, job: Job) -> None:
-        self._jobs += [job.part(i, i + _PIECE) for i in range(0, len(job.trials), _PIECE)]
+        self._jobs += [job.slice(i, i + _PIECE) for i in range(0, len(job.trials), _PIECE)]
 
     def collect(self) -> Outcome | None:
         job = self._jobs.pop(0)

@@ -55,7 +55,7 @@ class _Tree:
         order = trial.suggest_categorical("order", range(len(plans.orders)))
         if row is None:
             return None
-        spot = cells.spot(cells.rows[row])
+        spot = cells.candidates(cells.rows[row])
         here = np.flatnonzero((spot.shape == shape) & (spot.network == network))
         if not len(here):
             return None

@@ -73,4 +73,4 @@ from dimsweep.engine.workload.graph import (
 from dimsweep.engine.workload.placement import place
 
 # Raise it when a change makes the same inputs give another result: ledgers keep versions apart.
-MODEL_VERSION = 25
+MODEL_VERSION = 26
