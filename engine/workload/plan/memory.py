@@ -119,7 +119,7 @@ def _find_peak(
         transient = passing[action.chunk] + buffer + WORKSPACE
         if held + transient > worst[0] + worst[1]:
             what = "backward" if action.backward else "forward"
-            worst = (held, transient, f"{what} pass of micro-batch {action.micro_batch}")
+            worst = (held, transient, f"{what}, micro-batch {action.micro_batch}")
             if len(stage.chunks) > 1:
                 worst = (*worst[:2], f"{worst[2]}, chunk {action.chunk}")
         if action.ends:
