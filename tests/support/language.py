@@ -6,8 +6,9 @@
 
 Counted are docstrings that begin with a relative word instead of a verb or a noun, the verb "tell",
 phrases of the old dialect, and functions named by one preposition, pronoun or adjective.
-``--sample`` prints docstrings and errors drawn at random, with their place, for a reader who has
-not seen the code.  ``tests/test_house.py`` keeps the totals below their limits.
+``--sample`` prints texts drawn at random for a reader who has not seen the code: a third each of
+docstrings (with the signature and the first line of the module, as an editor shows them), errors
+and paragraphs of pages.  ``tests/test_house.py`` keeps the totals below their limits.
 """
 
 import argparse
@@ -78,18 +79,44 @@ def counts(root: Path = ROOT) -> dict[str, Counter[str]]:
     return found
 
 
+def signed_docstrings(file: Path) -> Iterator[tuple[str, str]]:
+    """Yield each signature of a file and its docstring, below the summary of the module."""
+    about = ""
+    for node in nodes(file):
+        if isinstance(node, ast.Module):
+            about = (ast.get_docstring(node) or "").partition("\n")[0]
+        elif isinstance(node, ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
+            signature = f"class {node.name}"
+            if isinstance(node, ast.FunctionDef):
+                result = "" if node.returns is None else f" -> {ast.unparse(node.returns)}"
+                signature = f"def {node.name}({ast.unparse(node.args)}){result}"
+            yield f"module: {about}", f"{signature}\n{ast.get_docstring(node)}"
+
+
+def paragraphs(file: Path) -> Iterator[tuple[str, str]]:
+    """Yield the last heading and the text of each paragraph of a page."""
+    heading = ""
+    for block in re.split(r"```.*?```|\n\s*\n", file.read_text(encoding="utf-8"), flags=re.DOTALL):
+        text = block.strip()
+        if text.startswith("#"):
+            heading = text
+        elif len(text) > 100 and text[0] not in "|<!":
+            yield heading, text
+
+
 def sample(number: int, seed: int, root: Path = ROOT) -> list[str]:
-    """Return docstrings and errors drawn at random, two of the first for one of the second."""
+    """Return texts drawn at random: a third each of docstrings, errors and paragraphs."""
     files = [file for top in TOPS for file in sources(top, root)]
+    pages = [root / "README.md", *(root / "docs").rglob("*.md")]
     draw = random.Random(seed)
     chosen = []
-    for kind, size in ((docstrings, number - number // 3), (errors, number // 3)):
+    for kind, places in ((signed_docstrings, files), (errors, files), (paragraphs, sorted(pages))):
         pool = [
             f"{file.relative_to(root)}, {name}:\n{text}"
-            for file in files
+            for file in places
             for name, text in kind(file)
         ]
-        chosen += draw.sample(pool, size)
+        chosen += draw.sample(pool, number // 3)
     return chosen
 
 
