@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import cache, wraps
+from types import UnionType
 from typing import (
     Annotated,
     Any,
@@ -18,6 +19,7 @@ from typing import (
     ParamSpec,
     Self,
     TypeVar,
+    Union,
     get_args,
     get_origin,
 )
@@ -462,6 +464,8 @@ def _key_type(kind: Any) -> Any:
         return Annotated[kind, member_set_type(*get_args(kind))]
     if get_origin(kind) is tuple:
         return tuple[tuple(each if each is ... else _key_type(each) for each in get_args(kind))]  # type: ignore[misc]
+    if get_origin(kind) in (Union, UnionType):
+        return Union[tuple(map(_key_type, get_args(kind)))]  # noqa: UP007
     return _STRICT.get(kind, kind)
 
 

@@ -23,14 +23,18 @@ _VGG16 = (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 
 
 @dataclass(frozen=True)
 class ConvNet(Model):
-    """The network ``resnet50``, ``resnet101``, ``resnet152`` or ``vgg16`` for square images.
+    """A residual network or VGG for square images."""
 
-    Images have ``image`` x ``image`` pixels and ``classes``.
-    """
-
+    #: The network: `resnet50`, `resnet101`, `resnet152` or `vgg16`.
     network_name: str
+    #: Pixels of an image's side.
     image: int = 224
+    #: Classes of images.
     classes: int = 1000
+    #: Whether convolutions of a residual network normalise and activate their input as they read
+    #: it, and sum up their output's statistics, forward and backward (cuDNN's fusions of
+    #: convolution, norm and ReLU, which MLPerf's `MXNET_FUSE_CONV_BN_RELU` switches on).
+    fused: bool = False
 
     def __post_init__(self) -> None:
         known = [f"resnet{depth}" for depth in _RESNET] + ["vgg16"]
@@ -69,7 +73,7 @@ class ConvNet(Model):
     def _stem(self, shard: Shard) -> LayerBlock:
         side = self.image // 2
         pooled = elementwise("pool", shard.value * shard.batch * 64 * side**2 * 1.25)
-        stem = _convolution(shard, "conv1", 3, 64, 7, side, normed=True)
+        stem = _convolution(shard, "conv1", 3, 64, 7, side, self._passes(added=False))
         return LayerBlock(
             "stem",
             (*stem.forward, pooled),
@@ -81,25 +85,40 @@ class ConvNet(Model):
 
     def _resnet(self, shard: Shard) -> Iterator[LayerBlock]:
         depth = int(self.network_name.removeprefix("resnet"))
+        inner, last = self._passes(added=False), self._passes(added=True)
         inputs, side = 64, self.image // 4
         for stage, repeat in enumerate(_RESNET[depth]):
             width = 64 << stage
             for i in range(repeat):
+                before = side
                 if i == 0 and stage:
                     side //= 2
                 parts = [
                     # The first one still sees the larger image; the second one halves it.
-                    _convolution(
-                        shard, "1x1", inputs, width, 1, side * (2 if i == 0 and stage else 1)
-                    ),
-                    _convolution(shard, "3x3", width, width, 3, side),
-                    _convolution(shard, "1x1 out", width, 4 * width, 1, side),
+                    _convolution(shard, "1x1", inputs, width, 1, before, inner),
+                    _convolution(shard, "3x3", width, width, 3, side, inner),
+                    _convolution(shard, "1x1 out", width, 4 * width, 1, side, last),
                 ]
                 if i == 0:
-                    parts.append(_convolution(shard, "shortcut", inputs, 4 * width, 1, side))
+                    parts.append(_convolution(shard, "shortcut", inputs, 4 * width, 1, side, inner))
                 inputs = 4 * width
                 output = shard.value * shard.batch * inputs * side**2
                 yield join_blocks(f"stage {stage + 1} block {i + 1}", parts, output)
+
+    def _passes(self, *, added: bool) -> tuple[int, int]:
+        """Return the passes over a convolution's output of its norm and ReLU, forward and backward.
+
+        ``added``: the shortcut is added before the ReLU.
+
+        Fused, the next convolution normalises the output as it reads it, but for the last one of a
+        block, whose output and shortcut are read and whose sum is written.  Backward, the product
+        that computes the gradient reads the norm's input, masks the gradient and sums up for the
+        norm's weights; it also adds the shortcut's gradient.  A kernel then reads the gradient and
+        the norm's input, and writes the gradient of the convolution's output.
+        """
+        if not self.fused:
+            return 4, 5
+        return (3, 5) if added else (0, 4)
 
     def _vgg(self, shard: Shard) -> Iterator[LayerBlock]:
         inputs, side = 3, self.image
@@ -107,7 +126,7 @@ class ConvNet(Model):
             if width == 0:
                 side //= 2
                 continue
-            yield _convolution(shard, f"conv {width}", inputs, width, 3, side, normed=False)
+            yield _convolution(shard, f"conv {width}", inputs, width, 3, side)
             inputs = width
 
 
@@ -118,10 +137,13 @@ def _convolution(
     outputs: int,
     kernel: int,
     side: int,
-    *,
-    normed: bool = True,
+    norm: tuple[int, int] | None = None,
 ) -> LayerBlock:
-    """Return a block: a convolution whose output has ``side`` x ``side`` pixels, norm and ReLU."""
+    """Return a convolution whose output has ``side`` x ``side`` pixels, with its norm and ReLU.
+
+    ``norm`` has the passes over the output of norm and ReLU, forward and backward; without a norm
+    it is None.
+    """
     pixels, value = shard.batch * side**2, shard.value
     forward, input_grad, weight_grad = linear(name, pixels, inputs * kernel**2, outputs, value)
     # The product's operand is read from the image itself, not from kernel^2 copies of it.
@@ -129,16 +151,16 @@ def _convolution(
     forward, input_grad, weight_grad = (
         k._replace(n_bytes=image) for k in (forward, input_grad, weight_grad)
     )
-    passes = 4 if normed else 2
+    passes, passes_back = norm or (2, 3)
     size = value * pixels * outputs
     after = elementwise(f"{name} activation", passes * size)
-    after_back = elementwise(f"{name} activation input_grad", (passes + 1) * size)
+    after_back = elementwise(f"{name} activation input_grad", passes_back * size)
     return LayerBlock(
         name,
-        (forward, after),
+        (forward, after) if passes else (forward,),
         (after_back, input_grad, weight_grad),
-        parameters=inputs * kernel**2 * outputs + (2 * outputs if normed else outputs),
-        activations=value * pixels * inputs + size * (2 if normed else 1),
+        parameters=inputs * kernel**2 * outputs + (2 * outputs if norm else outputs),
+        activations=value * pixels * inputs + size * (2 if norm and passes else 1),
         output=size,
     )
 

@@ -276,6 +276,7 @@ def join_blocks(name: str, parts: Sequence[LayerBlock], output: float) -> LayerB
         again=tuple(step for part in parts for step in part.again),
         parameters=sum(part.parameters for part in parts),
         expert_parameters=sum(part.expert_parameters for part in parts),
+        expert_reach=sum(part.expert_reach for part in parts if part.expert_parameters) or math.inf,
         activations=sum(part.activations for part in parts),
         transient=max(part.transient for part in parts),
         gradient_buffer=sum(part.gradient_buffer for part in parts),

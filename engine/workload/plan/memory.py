@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dimsweep.engine.workload.graph import Footprint
 from dimsweep.engine.workload.models.model import LayerBlock
 from dimsweep.engine.workload.plan.mesh import EXPERT_REPLICAS, DeviceMesh
-from dimsweep.engine.workload.plan.plan import Held, Offload, Optimizer, ParallelPlan
+from dimsweep.engine.workload.plan.plan import Held, Offload, ParallelPlan
 from dimsweep.engine.workload.plan.schedule import Action, n_passes, pair_actions
 from dimsweep.engine.workload.plan.stages import Stage
 
@@ -100,8 +100,7 @@ def state_bytes(plan: ParallelPlan) -> float:
 
     The state consists of fp32 moments, and a master copy of weights narrower than fp32.
     """
-    moments = 2 if plan.optimizer is Optimizer.ADAM else 1
-    return 4.0 * (moments + plan.has_master_copy)
+    return 4.0 * (plan.optimizer.moments + plan.has_master_copy)
 
 
 def _find_peak(

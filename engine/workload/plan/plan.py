@@ -98,10 +98,19 @@ class Held(NamedTuple):
 
 
 class Optimizer(StrEnum):
-    """The optimizer: Adam keeps two moments of every weight, SGD its momentum."""
+    """The optimizer: Adam keeps two moments of every weight, SGD its momentum, plain SGD nothing.
+
+    Adagrad's sum of squares takes as much as a momentum.
+    """
 
     ADAM = "adam"
     SGD = "sgd"
+    PLAIN_SGD = "plain_sgd"
+
+    @property
+    def moments(self) -> int:
+        """Number of values that the optimizer keeps of each weight."""
+        return {Optimizer.ADAM: 2, Optimizer.SGD: 1, Optimizer.PLAIN_SGD: 0}[self]
 
 
 class GradientExchange(StrEnum):
@@ -167,7 +176,8 @@ class ParallelPlan:
     #: Number of neighbouring replicas that divide the state of `zero`. Groups of this size hold
     #: copies and sum up gradients (hybrid sharding, HSDP). 0: all replicas.
     shard_ranks: int = 0
-    #: The optimizer: Adam keeps two moments of every weight, SGD its momentum.
+    #: The optimizer: Adam keeps two moments of every weight, SGD its momentum, and plain SGD
+    #: nothing.
     optimizer: Optimizer = Optimizer.ADAM
     #: How replicas sum up gradients: by all-reduce, or through parameter servers. Every replica is
     #: the parameter server of its share of the weights (Li et al., OSDI 2014).

@@ -61,7 +61,10 @@ def earlier_predictions() -> None:
     "verify plans --data",
     good=lambda: {
         f"{name}.csv": _head(f"plans/{name}.csv", 2)
-        for name in ("nanotron_h100", "vtrain_a100_single", "mlperf_v6")
+        for name in (
+            *("nanotron_h100", "vtrain_a100_single", "mlperf_v6"),
+            "mlperf_vision_dlrm",
+        )
     },
 )
 def tried_plans() -> None:

@@ -70,6 +70,7 @@ class Measurement:
     memory: float | None = None
     rate: float | None = None  # FLOP/s of a GPU, until models.py makes seconds of it
     counts_recomputation: bool = False  # in that rate
+    node: int = 0  # GPUs of a node; 0: as many as its system's nodes have
 
     @property
     def origin(self) -> str:

@@ -122,7 +122,37 @@ _MEGATRON = {
     "gradients": "fp32",
 }
 _NEMO = {**_MEGATRON, "stack": "nemo"}
+# CUDA graphs of a whole iteration, whose kernels the host does not issue one by one, and kernels
+# that read and write at the rate of a copy in device memory: 2,903 of 3,350 GB/s on an H100
+# (aigatech/vpbenchmarking).
+_GRAPHS = {"npu.launch": "2.5 us", "npu.memory_efficiency": 0.87}
 _STACKS: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
+    # NVIDIA's ResNet in MXNet with Horovod: 64 MiB of gradients at once, exchanged after the
+    # backward pass (config_DGXH100_multi_*.sh of training_results_v4.0: "Default is no NCCL and
+    # BWD overlap"); LARS keeps a momentum.
+    (
+        "; mxnet",
+        {
+            "stack": "ddp",
+            "bucket": "67108864 B",
+            "overlap_gradients": False,
+            "gradients": "fp16",
+            "optimizer": "sgd",
+        },
+        _GRAPHS,
+    ),
+    # HugeCTR: gradients of both perceptrons and of copied tables beside the backward pass, and
+    # tables updated in place (dgx_h100.py of training_results_v2.1; train.py of HugeCTR).
+    (
+        "; hugectr",
+        {"stack": "fsdp", "gradients": "fp16", "optimizer": "plain_sgd"},
+        _GRAPHS,
+    ),
+    (
+        "; adagrad in hugectr",
+        {"stack": "fsdp", "gradients": "fp16", "optimizer": "sgd"},  # one value for each weight
+        _GRAPHS,
+    ),
     # MaxText: the scripts' LIBTPU_INIT_ARGS have XLA put all-gathers beside products that do not
     # wait for them (xla_tpu_enable_async_collective_fusion_fuse_all_gather), and no reduce-scatter
     # (its own flag, fuse_reduce_scatter, is of later scripts); so of tensor parallelism what the
@@ -302,7 +332,7 @@ def configure(measured: Measurement, micro_batches: int) -> Config:
     Raises :class:`LeftOut` for a row that cannot be simulated.
     """
     system = find_system(measured)
-    shape = system.build_shape(measured.gpus, measured.tensor)
+    shape = system.build_shape(measured.gpus, measured.tensor, measured.node)
     network, n_dims = system.config.text["topology"], shape.count("(")
     plan = {
         "batch": None,

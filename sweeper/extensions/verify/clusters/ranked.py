@@ -136,14 +136,21 @@ def command(data: Path | None, rows: bool, as_json: bool) -> int:
 
 
 def rank_plans(rows: Iterable[Compared]) -> list[Ranking]:
-    """Return the rankings of at least five plans, without plans said not to fit."""
+    """Return the rankings of at least five different plans, without plans said not to fit."""
     kept = [row for row in rows if row.is_time and _fits(row)]
     groups = group_rows(lambda row: f"{row.measured.model}, {row.measured.gpus:,}", kept)
     found = []
     for name, own in groups.items():
         by_batch = group_rows(lambda row: str(row.measured.batch), own)
-        found += [Ranking(name, same) for same in by_batch.values() if len(same) >= _RANKED]
+        found += [
+            Ranking(name, same) for same in by_batch.values() if _count_plans(same) >= _RANKED
+        ]
     return found
+
+
+def _count_plans(rows: Iterable[Compared]) -> int:
+    """Return the number of different plans; others may have run the same one."""
+    return len({(row.measured.plan, row.measured.sharding) for row in rows})
 
 
 def find_aims(rows: Sequence[Compared]) -> list[Aim]:
@@ -191,9 +198,15 @@ _TIMES: tuple[tuple[str, Callable[[Compared], bool], float], ...] = (
     ),
     ("vTrain, one node", lambda row: _is_of("vTrain", row) and row.measured.gpus <= _NODE, 0.10),
     ("MLPerf v6.0", lambda row: _is_of("training_results_v6", row), 0.08),
+    (
+        "ResNet and DLRM in MLPerf",
+        lambda row: row.family in ("ResNet", "DLRM"),
+        0.20,
+    ),
 )
 _GROUPS: tuple[tuple[str, Callable[[Compared], str]], ...] = (
     ("times by table", lambda row: row.measured.table),
+    ("times by GPU and kind of model", lambda row: f"{row.gpu}, {row.family}"),
     ("times by model and GPUs", lambda row: f"{row.measured.model}, {row.measured.gpus:4,}"),
     (
         "times by plan",

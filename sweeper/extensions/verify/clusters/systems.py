@@ -31,15 +31,15 @@ class System:
         """True if kernels of its chip were measured; otherwise the speed is a data sheet's peak."""
         return bool(self.config.npu.kernels)
 
-    def build_shape(self, gpus: int, tensor: int = 1) -> str:
-        """Return the network shape of ``gpus`` GPUs in full scale-up domains.
+    def build_shape(self, gpus: int, tensor: int = 1, node: int = 0) -> str:
+        """Return the network shape of ``gpus`` GPUs in full scale-up domains, or ``node`` a node.
 
         The dimension of a torus that ``tensor`` ranks fill is put first: a part of a ring is a
         line, with half the bandwidth.
         """
         if self.tori is not None:
             return _move_first(self._choose_slices(gpus), f"Ring({tensor})")
-        inside = min(gpus, self.domain)
+        inside = min(gpus, node or self.domain)
         if self.domain == _RACK and gpus > _RACK:
             inside = _OF_RACK  # whole powers of two, and eight in reserve
         if gpus % inside:
@@ -87,9 +87,28 @@ _RACK, _OF_RACK = 72, 64  # GPUs of an NVL72, and those that jobs of several rac
 _TORUS = "topology.latency=[1 us,1 us,1 us]"
 _EFA = "collective.nccl_rails={all_reduce:[[2,0.9],[4,0.4]],all_gather:[[2,0.46],[4,0.3]]}"
 _FAST = "topology.bandwidth=[900 GB/s,100 GB/s]"  # an 800 Gb/s port a GPU
+# HugeCTR's collectives between nodes: a hierarchical all-to-all and a one-shot all-reduce.
+_HUGECTR = "collective=default", "collective.all_to_all=direct"
+# The kernels of these GPUs were not measured: they take as long as those of the GPU named, by the
+# peaks of the data sheets.  NCCL was measured through PCIe on L40S only; it expects 24 GB/s of a
+# link of PCIe 4 (twice the PCI_BW of its src/graph/topo.h).
+_PCIE = "collective.gpu=l40s"
+_L40S = "npu=h100", "npu.efficiency=0.333", "npu.memory_bandwidth=864 GB/s", "topology=hgx_h100"
+_H100_PCIE = "npu=h100", "npu.efficiency=0.695", "npu.memory_bandwidth=2039 GB/s"
+_A30 = "npu=a100", "npu.efficiency=0.481", "npu.memory_bandwidth=933 GB/s", "topology=hgx_a100"
 # The first pattern that the name matches counts.
 SYSTEMS = (
-    System("A100 40GB", "a100.?40", 8, (*_A100, "npu.memory_bandwidth=1555 GB/s")),
+    System("H100", "h100.*hugectr", 8, ("npu=h100", "topology=hgx_h100", *_HUGECTR)),
+    System("A100", "a100.*hugectr", 8, ("npu=a100", "topology=hgx_a100", *_HUGECTR)),
+    System("L40S", "l40s", 8, (*_L40S, _PCIE, "topology.bandwidth=[32 GB/s,25 GB/s]")),
+    System("A30", "a30", 8, (*_A30, *_HUGECTR, "topology.bandwidth=[24 GB/s,25 GB/s]")),
+    System(
+        "H100 PCIe",
+        "h100.?pcie",
+        8,
+        (*_H100_PCIE, "topology=hgx_h100", _PCIE, "topology.bandwidth=[64 GB/s,50 GB/s]"),
+    ),
+    System("A100 40GB", "a100.{1,6}40", 8, (*_A100, "npu.memory_bandwidth=1555 GB/s")),
     # Four 100 Gb/s Omni-Path ports a node, 6.25 GB/s a GPU; their own all-reduce log says 5.06,
     # and NCCL's protocols leave 0.96 of a port.
     System("A100", "a100.*jean zay", 8, (*_A100, "topology.bandwidth=[300 GB/s,5.27 GB/s]")),
@@ -165,9 +184,39 @@ _DEEPSEEK_3 = _LLAMA | _LATENT | {
     "experts": 256, "top_k": 8, "expert_ffn": 2048, "shared_experts": 1, "dense_layers": 3,
 }  # fmt: skip
 
-# By name: the family, for reports, and keys of engine.workload.models.Transformer; the first
-# match counts.
+# MLPerf's reference models.  Criteo's tables as NVIDIA's scripts list them: of one vector a sample
+# (training_results_v2.1, NVIDIA/benchmarks/dlrm, dgx_h100.py) and of several
+# (NVIDIA-Merlin/HugeCTR@2f28608, samples/dlrm/train.py).
+_TABLES = (
+    *(39884406, 39043, 17289, 7420, 20263, 3, 7120, 1543, 63, 38532951, 2953546, 403346, 10),
+    *(2208, 11938, 155, 4, 976, 14, 39979771, 25641295, 39664984, 585935, 12972, 108, 36),
+)
+_TABLES_OF_DCN = (
+    *(40000000, 39060, 17295, 7424, 20265, 3, 7122, 1543, 63, 40000000, 3067956, 405282, 10),
+    *(2209, 11938, 155, 4, 976, 14, 40000000, 40000000, 40000000, 590152, 12973, 108, 36),
+)
+_LOOKUPS = (3, 2, 1, 2, 6, 1, 1, 1, 1, 7, 3, 8, 1, 6, 9, 5, 1, 1, 1, 12, 100, 27, 10, 3, 1, 1)
+_DLRM = {
+    "family": "dlrm",
+    "bottom": (13, 512, 256, 128),
+    "top": (480, 1024, 1024, 512, 256, 1),
+    "tables": 26,
+    "rows": _TABLES,
+    "width": 128,
+    # 0.008 GB with Adagrad's sums (DP_SHARDING_THRESHOLD of config_DGXH200_1x8x6912.sh of v4.0).
+    # It makes half of the lookups local, as v2.1's hybrid embedding does: dgx_h100_4x8x2240.py
+    # expects 29,120 of a rank's 58,240 to be infrequent.
+    "copied_rows": 7812,
+    "fused": True,
+}
+_DCN = _DLRM | {"rows": _TABLES_OF_DCN, "lookups": _LOOKUPS, "cross_layers": 3, "cross_rank": 512}
+
+# By name: the family, for reports, and keys of engine.workload.models.Transformer, or of the class
+# of the key `family`; the first match counts.
 _MODELS: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("resnet.?50", "ResNet", {"family": "convnet", "network_name": "resnet50", "fused": True}),
+    ("dlrm.?dcn", "DLRM", _DCN),
+    ("dlrm", "DLRM", _DLRM),
     # MosaicML's: ALiBi, no biases, one matrix for embedding and logits.
     ("mpt", "MPT", {**_PLAIN, "tied": True}),
     ("qwen3.*30b", "Qwen3 MoE", _LLAMA | _HEADS_OF_128 | {"experts": 128, "top_k": 8, "ffn": 768}),
@@ -229,6 +278,8 @@ def find_family(measured: Measurement) -> str:
 def build_model(measured: Measurement) -> dict[str, Any]:
     """Return the keys of ``workload.model``; raise :class:`LeftOut` for an unknown model."""
     keys, shape = _find_entry(measured)[2], measured.shape
+    if "family" in keys:
+        return keys
     if measured.latent and "kv_rank" not in keys:
         raise LeftOut("the ranks of its latent attention (MLA) are not known")
     if measured.expert > 1 and "experts" not in keys:

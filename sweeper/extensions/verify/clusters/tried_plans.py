@@ -144,6 +144,45 @@ def _parse_mlperf(table: str, row: Row) -> Measurement:
     )
 
 
+# --- MLPerf training v2.1 and v4.0: vision and recommendation, in samples a second ----------------
+# Models that dimsweep has, and the stack of all of NVIDIA's GPUs that ran them.
+_SAMPLED = {
+    "resnet": ("ResNet-50", "MXNet"),
+    "dlrm": ("DLRM", "HugeCTR"),
+    "dlrm_dcnv2": ("DLRM-DCNv2", "Adagrad in HugeCTR"),
+}
+
+
+def _parse_samples(table: str, row: Row) -> Measurement:
+    if row["benchmark"] not in _SAMPLED:
+        raise LeftOut(f"dimsweep has no model for {row['benchmark']}")
+    if "NVIDIA" not in row["accelerator"]:
+        raise LeftOut(f"the stack of {row['accelerator']} is not known")
+    model, stack = _SAMPLED[row["benchmark"]]
+    nodes, node = int(row["nodes"]), int(row["accelerators_per_node"])
+    gpus, batch = nodes * node, int(row["global_batch"])
+    between = ", HugeCTR" if "HugeCTR" in stack and nodes > 1 else ""
+    return Measurement(
+        table=table,
+        source=f"mlcommons/training_results_{row['round']}:{row['source']}",
+        model=model,
+        shape={"layers": 1, "sequence": 1},
+        gpu=f"{row['accelerator']}{between}",
+        gpus=gpus,
+        node=node,
+        tensor=1,
+        pipeline=1,
+        data=gpus,
+        micro_batch=math.ceil(batch / gpus),
+        batch=batch,
+        precision="fp16",
+        recompute="none",
+        sharding="",
+        seconds=batch / float(row["throughput_samples_s_median"]),
+        **{**_DENSE, "expert": gpus if "DLRM" in model else 1, "note": f"; {stack}"},
+    )
+
+
 def _scale(cell: str, scale: Callable[[float], float]) -> float | None:
     """Return the number in a table cell times ``scale``, or None for a plan that did not run."""
     number = float(cell or "nan")
@@ -158,6 +197,7 @@ _FORMATS: tuple[tuple[set[str], Callable[[str, Row], Measurement]], ...] = (
     ({"nodes", "grad_acc", "tokens_s", "gpu_memory_gb", "kv_heads"}, _parse_nanotron),
     ({"# GPUs", "# layers", "iteration time (ms)"}, _parse_vtrain),
     ({"benchmark", "step_s", "plan_source", "source_path"}, _parse_mlperf),
+    ({"benchmark", "accelerators_per_node", "throughput_samples_s_median"}, _parse_samples),
 )
 
 

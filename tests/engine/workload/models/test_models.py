@@ -1,6 +1,7 @@
 """Models from their dimensions: parameters, FLOPs and activations against what is published."""
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -178,6 +179,83 @@ def test_tables_are_divided_and_perceptrons_are_not() -> None:
     assert part.parameters == whole.parameters
 
 
+def moved_bytes(blocks: Iterable[LayerBlock], kind: type[Any] = Kernel) -> dict[str, float]:
+    """Bytes of the kernels or collectives of all passes, by name or label."""
+    moved: dict[str, float] = defaultdict(float)
+    for block in blocks:
+        for step in (*block.forward, *block.backward):
+            if isinstance(step, kind):
+                moved[step.name if kind is Kernel else step.label] += step.n_bytes
+    return moved
+
+
+def test_hot_tables_are_divided_among_more_ranks() -> None:
+    """Four ranks look up 10 vectors of a sample each: 30 of the third table are in three parts."""
+    model = Dlrm((8, 16), (8, 1), 3, (100, 1000, 500), 16, (4, 6, 30))
+    (block,) = model.for_rank(Shard(2, expert=4)).layers
+    sent = moved_bytes([block], CollectiveStep)["embeddings"] / 2  # forward and backward
+    assert sent == 2.0 * 2 * 16 * (1 + 1 + 3)
+    assert block.expert_parameters == 1600 * 16 / 4
+    rows = min(25, 8) + min(250, 12) + min(125, 60)  # two samples of each of four ranks
+    assert block.reached_parameters(1) == rows * 16
+
+
+def test_one_table_on_several_ranks_sends_one_vector_of_a_sample() -> None:
+    (block,) = Dlrm((8, 16), (8, 1), 1, 1000, 16).for_rank(Shard(2, expert=4)).layers
+    assert moved_bytes([block], CollectiveStep)["embeddings"] / 2 == 2.0 * 2 * 16
+
+
+def test_copied_tables_send_nothing_and_are_held_by_all() -> None:
+    model = Dlrm((8, 16), (8, 1), 2, (10, 1000), 16, copied_rows=10)
+    plain = dataclasses.replace(model, copied_rows=0)
+    (one,), (all_divided,) = (each.for_rank(Shard(4, expert=2)).layers for each in (model, plain))
+    assert one.parameters - all_divided.parameters == 10 * 16
+    assert one.expert_parameters == 1000 * 16 / 2
+    assert moved_bytes([one], CollectiveStep)["embeddings"] == 2 * 2.0 * 4 * 16
+    everything = dataclasses.replace(model, copied_rows=1000).for_rank(Shard(4, expert=2))
+    assert not moved_bytes(everything.layers, CollectiveStep)
+    assert model.parameters == plain.parameters
+
+
+def test_a_cross_layer_has_two_matrices_of_low_rank() -> None:
+    model = Dlrm((13, 128), (128, 1), 26, 1000, 128)
+    crossed = dataclasses.replace(model, cross_layers=3, cross_rank=512)
+    features = 27 * 128
+    more = 3 * features * (2 * 512 + 1) + features - (128 + 27 * 13)
+    assert crossed.parameters - model.parameters == more
+    kernels = [k for k in crossed.for_rank(Shard(4)).layers[0].forward if isinstance(k, Kernel)]
+    flops = sum(k.flops for k in kernels if k.name.startswith("cross"))
+    assert flops == 3 * 2 * 2 * 4 * features * 512
+
+
+def test_fused_dlrm_reads_fp32_tables_and_overlaps_the_exchange_of_gradients() -> None:
+    plain = Dlrm((8, 16), (8, 4, 1), 2, 1000, 16)
+    model = dataclasses.replace(plain, fused=True).for_rank(Shard(4, expert=2))
+    moved = moved_bytes((*model.front, *model.layers))
+    assert moved["lookup"] == 4 * 2 * 16 * (4 + 2)
+    assert not [name for name in moved if name.endswith("activation")]
+    assert [block.name for block in (*model.front, *model.layers)] == ["embeddings", "interaction"]
+    unfused = moved_bytes(plain.for_rank(Shard(4, expert=2)).layers)
+    assert unfused["lookup"] == 4 * 2 * 16 * (2 + 2)
+    assert moved["embedding weight_grad"] < unfused["embedding weight_grad"]
+
+
+def test_fused_convolutions_move_less() -> None:
+    """Of a block's norms: 0 and 4 passes inside, 3 and 5 at its end, in place of 4 and 5."""
+    plain, fused = (
+        ConvNet("resnet50", fused=fused).for_rank(Shard(2)).layers[1] for fused in (False, True)
+    )
+    size = 2.0 * 2 * 56 * 56
+    moved = [moved_bytes([block]) for block in (plain, fused)]
+    assert moved[0]["1x1 activation"] == 4 * 64 * size
+    assert "1x1 activation" not in moved[1]
+    assert moved[1]["1x1 activation input_grad"] == 4 * 64 * size
+    assert moved[1]["1x1 out activation"] == 3 * 256 * size
+    assert moved[1]["1x1 out activation input_grad"] == 5 * 256 * size
+    assert fused.activations < plain.activations
+    assert fused.parameters == plain.parameters
+
+
 @pytest.mark.parametrize(
     ("model", "shard", "where"),
     [
@@ -186,7 +264,6 @@ def test_tables_are_divided_and_perceptrons_are_not() -> None:
         (GPT3, Shard(1, context=3), "parallel.context"),
         (GPT3, Shard(1, expert=2), "parallel.expert"),
         (ConvNet("vgg16"), Shard(1, tensor=2), "parallel.tensor"),
-        (DLRM, Shard(1, expert=3), "parallel.expert"),
     ],
 )
 def test_a_degree_that_does_not_divide_is_named(model: object, shard: Shard, where: str) -> None:
@@ -206,6 +283,9 @@ def test_a_degree_that_does_not_divide_is_named(model: object, shard: Shard, whe
         (lambda: ConvNet("resnet50", image=200), "image", "mismatch"),
         (lambda: Dlrm((4,), (4, 1), 1, 1, 4), "bottom", "out-of-range"),
         (lambda: Dlrm((4, 8), (4, 1), 1, 1, 4), "bottom", "mismatch"),
+        (lambda: Dlrm((4, 8), (8, 1), 2, (5,), 8), "rows", "mismatch"),
+        (lambda: Dlrm((4, 8), (8, 1), 2, 0, 8), "rows", "out-of-range"),
+        (lambda: Dlrm((4, 8), (8, 1), 2, 5, 8, (1, 0)), "lookups", "out-of-range"),
         (lambda: Gnmt(layers=0), "layers", "out-of-range"),
     ],
 )
