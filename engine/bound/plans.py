@@ -522,7 +522,8 @@ class _Epilogue:
         pieces = PIECES if Offload.OPTIMIZER in plan.offload else 1
         piece = self._n_updated(stage) * optimizer_bytes(plan) / pieces
         found = np.full(
-            self._reach.n, pieces * self._stagings.streaming_time(np.array([piece])).item()
+            self._reach.n,
+            pieces * self._stagings.streaming_time(np.array([piece]), plan.graphs).item(),
         )
         if plan.zero not in (1, 2) or plan.overlap_parameters:
             return found

@@ -16,6 +16,7 @@ from dimsweep.engine.units import PICOSECONDS
 from dimsweep.engine.workload.graph import Collective, Compute
 from dimsweep.engine.workload.models.model import (
     CollectiveStep,
+    Graphs,
     LayerBlock,
     Model,
     RankModel,
@@ -129,7 +130,8 @@ class Stagings:
     def _build(self, plan: ParallelPlan, mesh: DeviceMesh, p: int) -> Staging:
         shard = plan.shard(mesh)
         if shard not in self._networks:
-            self._networks[shard] = self._model.for_rank(shard)
+            network = self._model.for_rank(shard).launched_by(shard.graphs)
+            self._networks[shard] = network
         stages = divide_stages(self._networks[shard], p, plan.interleave, plan.stage_layers)
         chunks = [chunk for stage in stages for chunk in stage.chunks]
         kinds = {id(block): block for chunk in chunks for block in chunk}
@@ -196,11 +198,12 @@ class Stagings:
         """Return a lower bound in seconds on the time of one computation."""
         return max(0.0, self._npu.issued_duration(work, _LEAD)[0] - _ROUNDED) / PICOSECONDS
 
-    def streaming_time(self, n_bytes: Floats) -> Floats:
+    def streaming_time(self, n_bytes: Floats, graphs: Graphs) -> Floats:
         """Return a lower bound (s) on a kernel that reads or writes ``n_bytes``, elementwise."""
 
         def lasts(size: float) -> float:
-            return self.computation_time(Compute(kernels=(elementwise("optimizer", size),)))
+            kernel = elementwise("optimizer", size)._replace(graphed=graphs is Graphs.STEP)
+            return self.computation_time(Compute(kernels=(kernel,)))
 
         return _evaluate_sizes(lasts, n_bytes)
 

@@ -156,6 +156,8 @@ class Npu:
     launch: Annotated[int, TIME, _DURATION] = Duration(0, "0 ns")
     #: Time in which the host issues a kernel. Kernels wait for it if it falls behind.
     host: Annotated[int, TIME, _DURATION] = Duration(0, "0 ns")
+    #: Time before a kernel of a CUDA graph, if it is less than `launch`. No host issues it.
+    graph_launch: Annotated[int, TIME, _DURATION] = Duration(3_000_000, "3 us")
     #: Measured durations by the kernel's name, instead of all else.
     measured: Mapping[str, int] | None = None
     #: Measured times of products and fused attention.
@@ -226,7 +228,7 @@ class Npu:
         picoseconds = 0.0
         for kernel in kernels:
             time = self._kernel_time(kernel)
-            if issues and time and kernel.launched:
+            if issues and time and kernel.launched and not kernel.graphed:
                 wait = max(0, issues - lead)
                 picoseconds += wait
                 lead += wait - issues
@@ -274,7 +276,8 @@ class Npu:
             return 0.0
         if self.measured is not None and kernel.name:
             return self._measured_time(kernel.name) / self.speed
-        launch = self.launch if kernel.launched else 0
+        launch = min(self.launch, self.graph_launch) if kernel.graphed else self.launch
+        launch *= kernel.launched
         return (launch + max(self._arithmetic_time(kernel), self._memory_time(kernel))) / self.speed
 
     def _arithmetic_time(self, kernel: Kernel) -> float:

@@ -110,7 +110,9 @@ class Attention(NamedTuple):
 class Kernel(NamedTuple):
     """One kernel launch on an NPU: its FLOPs, its memory traffic, the shape of a matrix product.
 
-    Measured durations of kernels are looked up by ``name``.
+    Measured durations of kernels are looked up by ``name``. A kernel that is ``launched`` needs the
+    host unless it is ``graphed``: a CUDA graph launches it. The host continues only after a kernel
+    that is ``awaited``.
     """
 
     name: str
@@ -121,6 +123,7 @@ class Kernel(NamedTuple):
     precision: str = ""
     launched: bool = True
     awaited: bool = False
+    graphed: bool = False
 
 
 @dataclass(frozen=True)

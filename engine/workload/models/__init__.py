@@ -3,6 +3,7 @@
 from dimsweep.engine.workload.models.convolution import ConvNet
 from dimsweep.engine.workload.models.model import (
     ContextExchange,
+    Graphs,
     LayerBlock,
     Model,
     Module,

@@ -2,8 +2,8 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -179,6 +179,24 @@ def elementwise(name: str, n_bytes: float) -> Kernel:
     return Kernel(name, 0.0, n_bytes)
 
 
+class Graphs(StrEnum):
+    """Kernels that CUDA graphs launch, so that no host issues them.
+
+    ``step``: all kernels of an iteration or serving pass.  ``layer``: the kernels of the layers,
+    in layers with experts up to the router.  ``none``: no kernel.
+    """
+
+    STEP = "step"
+    LAYER = "layer"
+    NONE = "none"
+
+
+def launch_by_graph(steps: Iterable[Step]) -> Iterator[Step]:
+    """Yield ``steps`` with the mark on kernels that a CUDA graph launches them."""
+    for step in steps:
+        yield step._replace(graphed=True) if isinstance(step, Kernel) else step
+
+
 # --- models and their blocks ----------------------------------------------------------------------
 
 
@@ -262,6 +280,29 @@ class LayerBlock:
     output: float = 0.0
     cache: float = 0.0
 
+    def launch_by_graph(self) -> "LayerBlock":
+        """Return the block with the mark on kernels that a CUDA graph of the layer launches them.
+
+        A graph ends with a kernel that the host waits for, such as a router: the sizes of later
+        kernels follow from its result. In the backward pass it begins with that kernel's gradient.
+        """
+        names = (step.name for step in self.forward if isinstance(step, Kernel) and step.awaited)
+        last = next(names, "")
+
+        def mark(steps: tuple[Step, ...], end: str) -> tuple[Step, ...]:
+            places = [
+                i for i, each in enumerate(steps) if isinstance(each, Kernel) and each.name == end
+            ]
+            n = places[0] + 1 if places else len(steps)
+            return (*launch_by_graph(steps[:n]), *steps[n:])
+
+        return replace(
+            self,
+            forward=mark(self.forward, last),
+            backward=mark(self.backward[::-1], f"{last} input_grad")[::-1],
+            again=mark(self.again, last),
+        )
+
     def reached_parameters(self, micro_batches: int) -> float:
         """Return how many expert parameters at most get gradients from ``micro_batches``."""
         return min(self.expert_parameters, micro_batches * self.expert_reach)
@@ -301,6 +342,16 @@ class RankModel:
         blocks = (*self.front, *self.layers, *self.back)
         return sum(block.parameters + block.expert_parameters for block in blocks)
 
+    def launched_by(self, graphs: Graphs) -> "RankModel":
+        """Return the model with the kernels of its layers marked if CUDA graphs launch only them.
+
+        Graphs of a whole step also hold kernels of the plan, which marks all of them.
+        """
+        if graphs is not Graphs.LAYER:
+            return self
+        marked = {id(block): block.launch_by_graph() for block in self.layers}
+        return replace(self, layers=tuple(marked[id(block)] for block in self.layers))
+
 
 @dataclass(frozen=True)
 class Shard:
@@ -318,6 +369,7 @@ class Shard:
     narrow: str = ""
     wide_gathers: bool = False
     overlap_tensor: TensorOverlap = TensorOverlap.BACKWARD
+    graphs: Graphs = Graphs.NONE
     context_exchange: ContextExchange = ContextExchange.GATHER
     whole_experts: bool = False
     fused_experts: bool = False

@@ -6,7 +6,15 @@ from dataclasses import dataclass, replace
 from dimsweep.engine.errors import DimsweepError, InfeasibleError
 from dimsweep.engine.settings import Count, check_settings
 from dimsweep.engine.workload.graph import Footprint, Graph, Receive, Send, Workload, find_fullest
-from dimsweep.engine.workload.models.model import LayerBlock, Shard, Step, Task, elementwise
+from dimsweep.engine.workload.models.model import (
+    Graphs,
+    LayerBlock,
+    Shard,
+    Step,
+    Task,
+    elementwise,
+    launch_by_graph,
+)
 from dimsweep.engine.workload.models.transformer import Transformer
 from dimsweep.engine.workload.plan.mesh import DeviceMesh
 from dimsweep.engine.workload.plan.stages import Stage, divide_stages
@@ -26,6 +34,8 @@ class Serving:
     decode: bool = False
     #: Whether tensor-parallel ranks divide the sequence outside of attention and MLPs.
     sequence_parallel: bool = False
+    #: Kernels that CUDA graphs launch.
+    graphs: Graphs = Graphs.NONE
     #: Bytes of a weight, activation or cached key.
     value: float = 2.0
     #: Precision of linear layers, where it is narrower than the precision of other kernels.
@@ -63,6 +73,7 @@ def serving(
         value=plan.value,
         task=plan.task,
         narrow=plan.narrow,
+        graphs=plan.graphs,
     )
     if plan.decode and shard.context > 1:
         raise InfeasibleError(
@@ -71,7 +82,8 @@ def serving(
             hint="use data parallelism instead",
         )
     model = replace(model, dropout=False)
-    stages = divide_stages(model.for_rank(shard), mesh.degree("pipeline"), 1)
+    network = model.for_rank(shard).launched_by(plan.graphs)
+    stages = divide_stages(network, mesh.degree("pipeline"), 1)
     graphs = tuple(_graph(stage, shard, mesh, n) for stage in stages)
     footprints = [
         Footprint(
@@ -98,7 +110,10 @@ def serving(
 def _graph(stage: Stage, shard: Shard, mesh: DeviceMesh, n: int) -> Graph:
     graph = RankGraph(tags=1)
     here, last = stage.number, stage.n_stages - 1
-    items = compile_steps(_steps(stage.chunks[0], shard))
+    steps = _steps(stage.chunks[0], shard)
+    if shard.graphs is Graphs.STEP:
+        steps = launch_by_graph(steps)
+    items = compile_steps(steps)
     parts, gather = stage.shared_among(shard.tensor), compile_steps(stage.gather(shard.tensor))
 
     def part(i: int) -> None:

@@ -10,6 +10,7 @@ from dimsweep.engine.settings import Bounds, Count, check_settings
 from dimsweep.engine.units import BYTES
 from dimsweep.engine.workload.models.model import (
     ContextExchange,
+    Graphs,
     Module,
     Recompute,
     Shard,
@@ -196,6 +197,10 @@ class ParallelPlan:
     #: Whether one kernel computes the products of all experts of a rank; otherwise a kernel for
     #: each expert (Transformer Engine's grouped linear layers).
     fused_experts: bool = False
+    #: Kernels that CUDA graphs launch, after `npu.graph_launch` and without host time: all kernels
+    #: of an iteration (`step`, full-iteration graphs), or the kernels of the layers, with experts
+    #: up to the router (`layer`, Transformer Engine's graphs). `none`: the host issues each kernel.
+    graphs: Graphs = Graphs.NONE
     #: Whether PyTorch runs a transformer operator by operator. Kernels of their own then rearrange
     #: queries, keys and values, multiply the two halves of a gated network, and compute the loss in
     #: fp32 step by step. Gathered inputs are kept for the backward pass, and so are the gradients
@@ -384,6 +389,7 @@ class ParallelPlan:
             whole_experts=self.whole_experts,
             fused_experts=self.fused_experts,
             eager=self.eager,
+            graphs=self.graphs,
             experts_by_node=self.experts_by_node,
             expert_nodes=mesh.degree(EXPERT_NODES),
             nodes_a_token=self.nodes_a_token,

@@ -22,11 +22,13 @@ from dimsweep.engine.workload.graph import (
 from dimsweep.engine.workload.models.model import (
     AccessStep,
     CollectiveStep,
+    Graphs,
     LayerBlock,
     Model,
     Step,
     WaitStep,
     elementwise,
+    launch_by_graph,
 )
 from dimsweep.engine.workload.plan.memory import PIECES, footprint, state_bytes
 from dimsweep.engine.workload.plan.mesh import COPIES, EXPERT_REPLICAS, SHARDS, DeviceMesh
@@ -121,7 +123,7 @@ _Ordered = tuple[Stage, Sequence[Action]]
 
 
 def _stages(model: Model, plan: ParallelPlan, mesh: DeviceMesh) -> list[_Ordered]:
-    network = model.for_rank(plan.shard(mesh))
+    network = model.for_rank(plan.shard(mesh)).launched_by(plan.graphs)
     n_micro_batches = mesh.n_micro_batches(plan.batch, plan.micro_batch)
     n, both_ways = mesh.degree("pipeline"), plan.schedule.both_ways
     stages = divide_stages(network, n, plan.interleave, plan.stage_layers, both_ways=both_ways)
@@ -185,7 +187,10 @@ class _StageProgram:
         return self._backward[Part.WHOLE][False][chunk]
 
     def _compiled(self, steps: Iterable[Step], apart: str = "") -> list[Item]:
-        return compile_steps(split_overlapped(steps, self._plan.overlap), apart)
+        return compile_steps(self._launched(split_overlapped(steps, self._plan.overlap)), apart)
+
+    def _launched(self, steps: Iterable[Step]) -> Iterable[Step]:
+        return launch_by_graph(steps) if self._plan.graphs is Graphs.STEP else steps
 
     def build(self) -> Graph:
         """Return the graph of one iteration of the stage."""
@@ -220,7 +225,7 @@ class _StageProgram:
                 self._graph.run("", exchange)
         self._tie()
         self._share()
-        self._graph.run("", compile_steps(self._finish()))
+        self._graph.run("", compile_steps(self._launched(self._finish())))
         return self._graph.build()
 
     def _run(self, action: Action, *, edge: bool) -> None:

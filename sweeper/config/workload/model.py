@@ -12,6 +12,7 @@ from dimsweep.engine.workload.models import (
     ConvNet,
     Dlrm,
     Gnmt,
+    Graphs,
     Transformer,
 )
 from dimsweep.engine.workload.plan import (
@@ -64,13 +65,15 @@ class Plan(
     mirror(  # type: ignore[misc]
         ParallelPlan,
         without=(*_BYTES, "overlap", "offload"),  # overlap: the NPU says it
-        unset=("batch", "micro_batch"),
+        unset=("batch", "micro_batch", "graphs"),
     )
 ):
     """How a model is trained or served: settings of :class:`ParallelPlan` and further keys.
 
     ``batch`` counts the samples of all replicas; ``micro_batches`` per replica may be given
-    instead. ``micro_batch`` is 1 by default, and in a decode all sequences of a replica.
+    instead. ``micro_batch`` is 1 by default, and in a decode all sequences of a replica. By default
+    CUDA graphs launch all kernels of a decode, as in vLLM (``FULL_AND_PIECEWISE``, its
+    ``CUDAGraphMode`` since version 0.11), and none of another task.
     """
 
     #: `training`, `prefill` (prompts), or `decode` (one more token for each sequence).
@@ -133,6 +136,7 @@ class Plan(
             micro_batch=self.micro_batch_on(mesh),
             decode=self.task == "decode",
             sequence_parallel=self.sequence_parallel,
+            graphs=self.graphs or (Graphs.STEP if self.task == "decode" else Graphs.NONE),
             value=PRECISIONS[self.precision].stored,
             narrow=PRECISIONS[self.precision].narrow,
         )
@@ -146,6 +150,7 @@ class Plan(
         plain = self.settings(ParallelPlan)
         del plain["batch"], plain["offload"]
         plain["micro_batch"] = self.micro_batch_on(mesh)
+        plain["graphs"] = self.graphs or Graphs.NONE
         plain |= {"value": value, "gradient_value": gradient, "narrow": precision.narrow}
         for name, own in (("gathered_value", self.gathers), ("dispatch_value", self.dispatch)):
             plain[name] = PRECISIONS[own].stored if own else None

@@ -129,3 +129,14 @@ def test_the_host_issues_a_part_with_its_neighbour_and_has_no_lead_after_what_it
     assert npu.issued_duration(Compute(kernels=(norm, cast)), 0) == (6_500_000, 4_500_000)
     routed = norm._replace(awaited=True)
     assert npu.issued_duration(Compute(kernels=(routed, norm)), 0) == (11_000_000, 3_500_000)
+
+
+def test_a_graph_launches_its_kernels_at_once_and_without_the_host() -> None:
+    norm = Kernel("norm", 0.0, 3e5)
+    graphed = norm._replace(graphed=True)
+    slow = Npu(memory_bandwidth=1e11, launch=20_000_000, host=90_000_000)
+    assert slow.duration(Compute(kernels=(norm,))) == 113_000_000
+    assert slow.duration(Compute(kernels=(graphed, graphed))) == 2 * 6_000_000
+    assert slow.issued_duration(Compute(kernels=(graphed, norm)), 0) == (113_000_000, 23_000_000)
+    quick = Npu(memory_bandwidth=1e11, launch=1_000_000)
+    assert quick.duration(Compute(kernels=(graphed,))) == 4_000_000

@@ -11,7 +11,7 @@ from dimsweep import load
 from dimsweep.engine import DimsweepError, InfeasibleError, Result, run_one
 from dimsweep.engine.errors import Code
 from dimsweep.engine.workload.graph import Kernel
-from dimsweep.engine.workload.models.model import Shard
+from dimsweep.engine.workload.models.model import Graphs, Shard
 from dimsweep.sweeper.cli.sweep import sweep_study
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.extensions.verify.megatron import CASES, simulate_case
@@ -336,5 +336,10 @@ def test_a_decode_takes_all_sequences_of_a_replica_at_once() -> None:
     for task, at_once in (("decode", 32), ("prefill", 1)):
         served = f"workload.plan.task={task}"
         assert time(served) == time(served, f"workload.plan.micro_batch={at_once}")
+    graphs = [time("workload.plan.task=decode", f"workload.plan.graphs={g}") for g in Graphs]
+    assert time("workload.plan.task=decode") == graphs[0] < graphs[1] < graphs[2]
+    assert time("workload.plan.task=prefill") == time(
+        "workload.plan.task=prefill", "workload.plan.graphs=none"
+    )
     one_by_one = time("workload.plan.task=decode", "workload.plan.micro_batch=1")
     assert one_by_one > 5 * time("workload.plan.task=decode")

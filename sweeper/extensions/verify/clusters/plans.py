@@ -22,15 +22,15 @@ from dimsweep.sweeper.simulation.simulate import simulate
 
 _TABLE = Path(__file__).with_name("recipes.yaml")
 _PATTERNS = ("model", "gpu", "precision", "experts")
-_KEYS = {*_PATTERNS, "from", "until", "source", "plan", "npu", "graphs"}
+_KEYS = {*_PATTERNS, "from", "until", "source", "plan", "graphs"}
 # grad_reduce_in_fp32 is off, and a bucket has 128 Mi parameters (training/comm_overlap.py).
 _ALL = {"gradients": "bf16"}
 _FEW_GPUS = re.compile("llama.*70b")  # LLAMA3_70B_LORA_CONFIG_* alone run on 8 GPUs
 _KNOWN_ISSUE = "[^gpt-oss-note]"  # "Performance regression ... is a known issue", says its footnote
 
 
-def find_recipe(measured: Measurement) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return keys of workload.plan and of npu that a row's Megatron-Bridge recipe sets.
+def find_recipe(measured: Measurement) -> dict[str, Any]:
+    """Return the keys of workload.plan that a row's Megatron-Bridge recipe sets.
 
     Raises :class:`LeftOut` for adapters and for runs with a known issue.
     """
@@ -40,9 +40,8 @@ def find_recipe(measured: Measurement) -> tuple[dict[str, Any], dict[str, Any]]:
         raise LeftOut("its source says that a known issue of the release slowed it down")
     for entry in read_entries():
         if "plan" in entry and _matches(entry, measured):
-            own = {f"npu.{name}": value for name, value in entry.get("npu", {}).items()}
-            return _ALL | entry["plan"], own
-    return dict(_ALL), {}
+            return _ALL | entry["plan"]
+    return dict(_ALL)
 
 
 @cache
@@ -84,6 +83,8 @@ def has_graphs(measured: Measurement) -> bool:
     Small and NVFP4 Llama models on Blackwell have graphs; the table lists models with experts.
     """
     model, blackwell = measured.model.lower(), "h100" not in measured.gpu.lower()
+    if "Megatron-Bridge" not in measured.source:
+        return False
     if "llama" in model:
         return blackwell and ("8b" in model or "fp4" in measured.precision.lower())
     return any(entry.get("graphs") and _matches(entry, measured) for entry in read_entries())
@@ -497,11 +498,15 @@ def _parse_sharding(measured: Measurement) -> dict[str, Any]:
 def _build_stack(measured: Measurement) -> dict[str, Any]:
     keys = _find_entry(measured)[1]
     if "Megatron-Bridge" in measured.source:
-        keys = keys | find_recipe(measured)[0]
+        keys = keys | find_recipe(measured)
     if "fsdp" in measured.sharding.lower() and keys == _MEGATRON:
         keys = keys | {"gradients": "bf16"}  # Megatron-FSDP's user guide
     if re.search("deepep|hybridep", measured.note.lower()):
         keys = keys | {"experts_by_node": True}
+    if has_graphs(measured):
+        keys = {"graphs": "layer"} | keys
+    if "full-iteration cuda graphs" in measured.note.lower():
+        keys = keys | {"graphs": "step"}
     if "1f1b overlap" in measured.note.lower():
         keys = keys | {"overlap_experts": True, "fused_experts": True}
     if "bigscience" in measured.source and measured.precision == "bf16":
@@ -521,12 +526,6 @@ def _build_software(measured: Measurement) -> dict[str, Any]:
     keys = dict(_find_entry(measured)[2])
     if "npu.host" in keys and "experts" in build_model(measured):
         keys |= _HOST_OF_EXPERTS
-    if "full-iteration cuda graphs" in measured.note.lower():
-        keys.pop("npu.host", None)
-    if "Megatron-Bridge" in measured.source:
-        if has_graphs(measured):
-            del keys["npu.host"]
-        keys |= find_recipe(measured)[1]
     if "bigscience" in measured.source:
         keys |= _BLOCKING if measured.gpus >= _BLOCKING_GPUS else {}
         keys |= _BEFORE_REPAIR if re.search("; 02-2[0-4];", measured.note) else {}

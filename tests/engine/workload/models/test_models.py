@@ -15,6 +15,7 @@ from dimsweep.engine.workload.graph import Kernel, MatMul
 from dimsweep.engine.workload.models import ConvNet, Dlrm, Gnmt, TensorOverlap, Transformer
 from dimsweep.engine.workload.models.model import (
     CollectiveStep,
+    Graphs,
     LayerBlock,
     Module,
     RankModel,
@@ -403,6 +404,22 @@ def test_eager_pytorch_keeps_what_it_gathers() -> None:
     assert (gathers(fused.backward), gathers(eager.backward)) == (4, 2)
     whole = 2 * GPT3.sequence * GPT3.hidden
     assert eager.activations - fused.activations == pytest.approx(2 * whole * 7 / 8)
+
+
+def test_graphs_of_layers_launch_all_kernels_or_those_up_to_the_router() -> None:
+    shard = Shard(batch=1, tensor=1, expert=8)
+    dense, routed = LATENT.for_rank(shard).launched_by(Graphs.LAYER).layers[::60]
+    assert all(k.graphed for k in (*dense.forward, *dense.backward) if isinstance(k, Kernel))
+    forward = [step for step in routed.forward if isinstance(step, Kernel)]
+    issued = [k.name for k in forward if not k.graphed]
+    assert (
+        issued[0] == "shared expert 1" and "router" not in issued and "residual" not in issued[:3]
+    )
+    assert [k.awaited for k in forward if k.graphed][-1]
+    late = [k.name for k in routed.backward if isinstance(k, Kernel) and k.graphed]
+    assert late[:2] == ["router input_grad", "router weight_grad"]
+    for graphs in (Graphs.STEP, Graphs.NONE):  # the plan marks a whole step
+        assert LATENT.for_rank(shard).launched_by(graphs) == LATENT.for_rank(shard)
 
 
 def test_a_token_activates_37_billion_parameters_of_deepseek_v3() -> None:

@@ -31,6 +31,7 @@ from dimsweep.engine.network import Mesh
 from dimsweep.engine.workload import Kernel
 from dimsweep.engine.workload.models import (
     ContextExchange,
+    Graphs,
     Module,
     Recompute,
     TensorOverlap,
@@ -1026,3 +1027,25 @@ def test_zero_among_single_ranks_is_no_zero(stage: int) -> None:
     )
     assert [*map(list, other.graphs)] == [*map(list, plain.graphs)]
     assert other.footprint == plain.footprint
+
+
+def test_a_graph_of_the_step_launches_all_kernels_and_one_of_layers_only_theirs() -> None:
+    def graphed(graphs: Graphs) -> dict[str, bool]:
+        plan = ParallelPlan(4, graphs=graphs, fused_sums=False)
+        workload = training(SMALL, plan, mesh((2,)))
+        works = [work for work in workload.works() if isinstance(work, Compute)]
+        return {kernel.name: kernel.graphed for work in works for kernel in work.kernels}
+
+    assert all(graphed(Graphs.STEP).values()) and not any(graphed(Graphs.NONE).values())
+    layers = graphed(Graphs.LAYER)
+    assert layers["mlp 1"] and layers["mlp 1 weight_grad"]
+    assert not any(layers[name] for name in ("logits", "optimizer", "sum of gradients"))
+
+
+def test_a_graph_of_the_step_launches_a_decode() -> None:
+    for graphs in Graphs:
+        decode = Serving(4, decode=True, graphs=graphs)
+        works = serving(SMALL, decode, mesh((1,))).works()
+        kernels = [k for work in works if isinstance(work, Compute) for k in work.kernels]
+        assert all(kernel.graphed for kernel in kernels) is (graphs is Graphs.STEP)
+        assert any(kernel.graphed for kernel in kernels) is (graphs is not Graphs.NONE)
