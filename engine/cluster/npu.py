@@ -9,7 +9,7 @@ from typing import Annotated
 
 from dimsweep.engine.cluster.kernel_times import KernelTimes
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.settings import Bounds, Count, Positive, Share, check_settings
+from dimsweep.engine.settings import Bounds, Count, Index, Positive, Share, check_settings
 from dimsweep.engine.units import (
     BANDWIDTH,
     BYTES,
@@ -152,6 +152,9 @@ class Npu:
     #: A systolic array that computes products instead of the peak: its rows, columns, clock,
     #: dataflow and arrays.
     systolic: SystolicArray | None = None
+    #: Rows and columns of a matrix unit, of which attention with smaller heads leaves a part idle;
+    #: 0: nothing is idle.
+    matrix_unit: Index = 0
     #: Time before each kernel.
     launch: Annotated[int, TIME, _DURATION] = Duration(0, "0 ns")
     #: Time in which the host issues a kernel. Kernels wait for it if it falls behind.
@@ -291,7 +294,8 @@ class Npu:
         if kernel.attention is None or self.kernels is not None:
             return time
         again = self.attention_backward / ATTENTION_BACKWARD if kernel.attention.backward else 1.0
-        return time * self.attention_time * again
+        idle = max(1.0, self.matrix_unit / kernel.attention.size)
+        return time * self.attention_time * again * idle
 
     def _lookup_table(self, table: KernelTimes, kernel: Kernel, product: MatMul) -> float | None:
         """Return the time (ps) of a product or attention by ``table``, or None if not measured."""

@@ -95,24 +95,33 @@ def attention_block(model: TransformerShape, r: Region) -> LayerBlock:
     biases = projected + model.hidden if model.bias else 0
     norms = model.hidden * (2 if model.bias else 1)
     selective, norm_again = r.shard.recomputes(Module.CORE), r.shard.recomputes(Module.NORM)
+    qkv_again = r.shard.recomputes(Module.QKV)
     gradients = max(value * tokens * (projected + queries), core_gradients)
     return LayerBlock(
         "attention",
         forward,
         backward,
         again=(norm,) * norm_again
+        + r.column(into) * qkv_again
         + core * selective
-        + out.forward * r.shard.recomputes(Module.LINEAR),
+        + out.forward * r.shard.recomputes(Module.LINEAR)
+        + r.row(out) * r.shard.recomputes(Module.PROJECTION),
         parameters=model.hidden * (projected + queries) + biases + norms,
         activations=(
             r.part_bytes
             + r.kept_bytes
             - norm_again * r.part_bytes
-            + value * tokens * (projected + queries)
+            + value * tokens * (projected * (not qkv_again) + queries)
             + (r.rows * model.hidden if model.dropout else 0)
             + (0 if selective else core_kept)
         ),
-        transient=r.buffer_bytes + gradients + core_kept * selective + r.part_bytes * norm_again,
+        transient=(
+            r.buffer_bytes
+            + gradients
+            + core_kept * selective
+            + r.part_bytes * norm_again
+            + value * tokens * projected * qkv_again
+        ),
         cache=_cache_bytes(model, r.shard),
     )
 
@@ -300,12 +309,16 @@ def latent_attention_block(model: TransformerShape, r: Region) -> LayerBlock:
         *query.backward, *scatter, small_back, *down.backward, norm_back,
     )  # fmt: skip
     selective, norm_again = r.shard.recomputes(Module.CORE), r.shard.recomputes(Module.NORM)
+    qkv_again = r.shard.recomputes(Module.QKV)
     kept = 4.0 * heads * tokens
     return LayerBlock(
         "attention",
         forward,
         backward,
-        again=(norm,) * norm_again + (core,) * selective,
+        again=(norm,) * norm_again
+        + (*down.forward, small, *gather, *query.forward, *key.forward) * qkv_again
+        + (core,) * selective
+        + r.row(out) * r.shard.recomputes(Module.PROJECTION),
         parameters=(
             model.hidden * latent
             + heads
@@ -317,8 +330,8 @@ def latent_attention_block(model: TransformerShape, r: Region) -> LayerBlock:
         ),
         activations=(
             (2 - norm_again) * r.part_bytes
-            + 2 * latents
-            + value * tokens * (projected + heads * model.head)
+            + 2 * latents * (not qkv_again)
+            + value * tokens * (projected * (not qkv_again) + heads * model.head)
             + kept * (not selective)
         ),
         transient=r.buffer_bytes + value * tokens * projected + kept + r.part_bytes * norm_again,

@@ -12,6 +12,7 @@ from dimsweep.engine.workload.models.model import (
     Task,
     elementwise,
     linear,
+    product,
 )
 from dimsweep.engine.workload.models.shape import Region, TransformerShape
 
@@ -31,12 +32,15 @@ def dense_block(model: TransformerShape, r: Region) -> LayerBlock:
     norm_again, act_again = r.shard.recomputes(Module.NORM), r.shard.recomputes(Module.ACTIVATION)
     half_again = model.gated and r.shard.recomputes(Module.LINEAR)
     half = r.linear("mlp 1 half", tokens, model.hidden, inner).forward * half_again
-    made_again = r.part_bytes * norm_again + value * tokens * inner * (act_again + half_again)
+    whole_again = r.shard.recomputes(Module.EXPANSION)
+    whole = r.column(r.linear("mlp 1", tokens, model.hidden, first)) * whole_again
+    made_again = r.part_bytes * (norm_again + r.shard.recomputes(Module.PROJECTION))
+    made_again += value * tokens * (inner * (act_again + half_again) + first * whole_again)
     return LayerBlock(
         "mlp",
         (norm, *network, residual),
         (residual_back, *network_back, norm_back),
-        again=(norm,) * norm_again + half + (activated,) * act_again,
+        again=(norm,) * norm_again + half + whole + (activated,) * act_again,
         parameters=model.hidden * (first + inner) + biases + norms,
         activations=(
             r.part_bytes
@@ -100,7 +104,7 @@ def expert_block(model: TransformerShape, r: Region) -> LayerBlock:
     first = inner * (2 if model.gated else 1)
     sent = r.rows * model.top_k  # tokens that the rank's own tokens are copied to
     # Tokens that its experts get, from all ranks that cut them.
-    come = _tokens_per_expert_share(r) * model.top_k * model.imbalance
+    come = _tokens_per_expert_share(r) * model.top_k * (model.capacity or model.imbalance)
     local = model.experts // n
     norm, norm_back = r.norm("mlp norm")
     residual, residual_back = r.residual("mlp", dropout=model.dropout, bias=model.bias)
@@ -122,18 +126,24 @@ def expert_block(model: TransformerShape, r: Region) -> LayerBlock:
             model, r, width // r.shard.tensor, "shared expert", "shared activation"
         )
         shared_parameters = hidden * (width / r.shard.tensor) * (3 if model.gated else 2)
+    if model.capacity:  # the router's gradient is a product with all results of experts
+        there = (there[0], *there)
     forward: tuple[Step, ...] = (norm, route, *shared, *out, *work, *back, residual)
     backward = (residual_back, *there, *work_back, *back, *shared_back, *route_back, norm_back)
     norms = hidden * (2 if model.bias else 1)
     norm_again, act_again = r.shard.recomputes(Module.NORM), r.shard.recomputes(Module.ACTIVATION)
     # The input of the activation is kept with its output, and both are recomputed together.
     limited = value * come * first * _has_clamp_kernels(model, r)
-    made_again = r.part_bytes * norm_again + (value * come * inner + limited) * act_again
+    whole_again = r.shard.recomputes(Module.EXPANSION)
+    made_again = r.part_bytes * norm_again
+    made_again += value * come * (first + inner) * whole_again
+    made_again += (value * come * inner * (not whole_again) + limited) * act_again
     return LayerBlock(
         "experts",
         forward,
         backward,
-        again=(norm,) * norm_again + activated * act_again,
+        again=(norm,) * norm_again
+        + (activated * act_again if not whole_again else (route, *shared, *out, *work, *back)),
         parameters=hidden * model.experts + norms + shared_parameters,
         expert_parameters=local * (hidden * (first + inner) + (first + hidden) * model.bias),
         activations=(
@@ -141,7 +151,7 @@ def expert_block(model: TransformerShape, r: Region) -> LayerBlock:
             + n_bytes
             + value * come * (first + inner)
             + limited
-            + shared_kept
+            + shared_kept * (not whole_again)
             + (r.rows * hidden if model.dropout else 0)
             - made_again
         ),
@@ -182,6 +192,13 @@ def _exchange(
     several experts.
     """
     permute = elementwise("permute", 2 * n_bytes)
+    if model.capacity:
+        taken = round(
+            model.sequence * model.top_k * model.capacity
+        )  # of a sequence, by all experts
+        permute = product(
+            "dispatch", r.rows / model.sequence, taken, model.sequence, model.hidden, r.value
+        )
     gather, scatter = _gather_tokens(r, n_bytes, whole)
     there = tuple(_list_all_to_alls(model, r, n_bytes * model.imbalance))
     again = 1 < r.shard.expert < model.experts
@@ -221,7 +238,8 @@ def _expert_work(
     """
     value, inner = r.value, model.expert_inner // _expert_divisor(r)
     first, met = inner * (2 if model.gated else 1), count_reached_experts(model, r)
-    each = come / met
+    # As many tiles as rows fill, and one more for each expert but the first.
+    each = (come + r.shard.expert_tile * (met - 1)) / met
     one = r.linear("expert 1", each, model.hidden, first, met)
     two = r.linear("expert 2", each, inner, model.hidden, met)
     activated = elementwise("activation", value * come * (first + inner))

@@ -225,13 +225,18 @@ class Module(StrEnum):
 
     The core of the attention, normalisations, activations (GeLU, SwiGLU), or every second linear
     layer: the attention's projection and half of a gated network's first layer (torchtitan's choice
-    by operator).
+    by operator).  ``qkv`` and ``projection`` are the attention's linear layers, ``expansion`` is
+    the feed-forward network's first one; of experts it is their whole network, whose results the
+    gradients of the router need (MaxText's remat policies).
     """
 
     CORE = "core"
     NORM = "norm"
     ACTIVATION = "activation"
     LINEAR = "linear"
+    QKV = "qkv"
+    PROJECTION = "projection"
+    EXPANSION = "expansion"
 
 
 class TensorOverlap(StrEnum):
@@ -373,6 +378,7 @@ class Shard:
     context_exchange: ContextExchange = ContextExchange.GATHER
     whole_experts: bool = False
     fused_experts: bool = False
+    expert_tile: int = 0
     eager: bool = False
     experts_by_node: bool = False
     expert_nodes: int = 1

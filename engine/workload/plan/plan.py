@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Annotated, NamedTuple
 
 from dimsweep.engine.errors import InfeasibleError
-from dimsweep.engine.settings import Bounds, Count, check_settings
+from dimsweep.engine.settings import Bounds, Count, Index, check_settings
 from dimsweep.engine.units import BYTES
 from dimsweep.engine.workload.models.model import (
     ContextExchange,
@@ -162,7 +162,8 @@ class ParallelPlan:
     #: all (`full`).
     recompute: Recompute = Recompute.NONE
     #: Modules of a layer that are recomputed separately: `core` is the module of `selective`, and
-    #: `linear` is every second linear layer (torchtitan).
+    #: `linear` is every second linear layer (torchtitan). `qkv`, `projection` and `expansion` are
+    #: the linear layers that MaxText's policies name, but for the last one of a layer.
     recompute_modules: frozenset[Module] = frozenset()
     #: ZeRO stage, the state that replicas divide among themselves: 1 the optimizer's state, 2 also
     #: gradients, 3 also weights, as FSDP does (Rajbhandari et al., SC 2020). Without replicas it
@@ -201,6 +202,9 @@ class ParallelPlan:
     #: of an iteration (`step`, full-iteration graphs), or the kernels of the layers, with experts
     #: up to the router (`layer`, Transformer Engine's graphs). `none`: the host issues each kernel.
     graphs: Graphs = Graphs.NONE
+    #: Rows of a tile of the kernel that computes all experts of a rank at once: a tile with rows of
+    #: two experts is computed for each (MaxText's megablox). 0: rows are not padded.
+    expert_tile: Index = 0
     #: Whether PyTorch runs a transformer operator by operator. Kernels of their own then rearrange
     #: queries, keys and values, multiply the two halves of a gated network, and compute the loss in
     #: fp32 step by step. Gathered inputs are kept for the backward pass, and so are the gradients
@@ -388,6 +392,7 @@ class ParallelPlan:
             context_exchange=self.context_exchange,
             whole_experts=self.whole_experts,
             fused_experts=self.fused_experts,
+            expert_tile=self.expert_tile,
             eager=self.eager,
             graphs=self.graphs,
             experts_by_node=self.experts_by_node,

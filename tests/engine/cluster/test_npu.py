@@ -140,3 +140,14 @@ def test_a_graph_launches_its_kernels_at_once_and_without_the_host() -> None:
     assert slow.issued_duration(Compute(kernels=(graphed, norm)), 0) == (113_000_000, 23_000_000)
     quick = Npu(memory_bandwidth=1e11, launch=1_000_000)
     assert quick.duration(Compute(kernels=(graphed,))) == 4_000_000
+
+
+@pytest.mark.parametrize(("size", "idle"), [(128, 2.0), (256, 1.0), (512, 1.0)])
+def test_heads_smaller_than_a_matrix_unit_leave_a_part_of_it_idle(size: int, idle: float) -> None:
+    """Of a TPU v6e's units of 256 x 256; products of other sizes are as fast as before."""
+    shape = Attention(8, 2048, 2048, size)
+    attention = Compute(kernels=(Kernel("", 1e9, 0.0, MatMul(8, 2048, size, 2048), shape),))
+    product = Compute(kernels=(Kernel("", 1e9, 0.0, MatMul(8, 2048, size, 2048)),))
+    unit, plain = Npu(flops=1e12, matrix_unit=256), Npu(flops=1e12)
+    assert unit.duration(attention) == idle * plain.duration(attention)
+    assert unit.duration(product) == plain.duration(product)

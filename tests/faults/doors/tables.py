@@ -63,7 +63,7 @@ def earlier_predictions() -> None:
         f"{name}.csv": _head(f"plans/{name}.csv", 2)
         for name in (
             *("nanotron_h100", "vtrain_a100_single", "mlperf_v6"),
-            "mlperf_vision_dlrm",
+            *("mlperf_vision_dlrm", "tpu_recipes"),
         )
     },
 )

@@ -123,10 +123,9 @@ _MEGATRON = {
     "gradients": "fp32",
 }
 _NEMO = {**_MEGATRON, "stack": "nemo"}
-# CUDA graphs of a whole iteration, whose kernels the host does not issue one by one, and kernels
-# that read and write at the rate of a copy in device memory: 2,903 of 3,350 GB/s on an H100
+# Kernels that read and write at the rate of a copy in device memory: 2,903 of 3,350 GB/s on an H100
 # (aigatech/vpbenchmarking).
-_GRAPHS = {"npu.launch": "2.5 us", "npu.memory_efficiency": 0.87}
+_COPIES = {"npu.memory_efficiency": 0.87}
 _STACKS: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
     # NVIDIA's ResNet in MXNet with Horovod: 64 MiB of gradients at once, exchanged after the
     # backward pass (config_DGXH100_multi_*.sh of training_results_v4.0: "Default is no NCCL and
@@ -135,24 +134,26 @@ _STACKS: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
         "; mxnet",
         {
             "stack": "ddp",
+            "graphs": "step",
             "bucket": "67108864 B",
             "overlap_gradients": False,
             "gradients": "fp16",
             "optimizer": "sgd",
         },
-        _GRAPHS,
+        _COPIES,
     ),
     # HugeCTR: gradients of both perceptrons and of copied tables beside the backward pass, and
     # tables updated in place (dgx_h100.py of training_results_v2.1; train.py of HugeCTR).
     (
         "; hugectr",
-        {"stack": "fsdp", "gradients": "fp16", "optimizer": "plain_sgd"},
-        _GRAPHS,
+        {"stack": "fsdp", "graphs": "step", "gradients": "fp16", "optimizer": "plain_sgd"},
+        _COPIES,
     ),
     (
         "; adagrad in hugectr",
-        {"stack": "fsdp", "gradients": "fp16", "optimizer": "sgd"},  # one value for each weight
-        _GRAPHS,
+        # Adagrad keeps one value for each weight.
+        {"stack": "fsdp", "graphs": "step", "gradients": "fp16", "optimizer": "sgd"},
+        _COPIES,
     ),
     # MaxText: the scripts' LIBTPU_INIT_ARGS have XLA put all-gathers beside products that do not
     # wait for them (xla_tpu_enable_async_collective_fusion_fuse_all_gather), and no reduce-scatter
@@ -471,7 +472,8 @@ def _parse_modules(measured: Measurement) -> list[str]:
         if "ffn1" in words:
             raise LeftOut("it computes the first linear layer of each MLP again, and no other")
         return ["activation", "core", "norm"]
-    names = {"norm": "norm", "layernorm": "norm", "act": "activation", "core": "core"}
+    names = {"norm": "norm", "layernorm": "norm", "act": "activation"}
+    names |= {name: name for name in ("core", "activation", "qkv", "projection", "expansion")}
     return sorted({names[word] for word in words if word in names})
 
 
@@ -511,6 +513,8 @@ def _build_stack(measured: Measurement) -> dict[str, Any]:
         keys = keys | {"overlap_experts": True, "fused_experts": True}
     if "bigscience" in measured.source and measured.precision == "bf16":
         keys = keys | {"gradients": "fp32"}
+    if "sparse_matmul" in measured.note.lower():
+        keys = keys | {"expert_tile": 512}  # wi_tile_fwd_batch_seq of MaxText's base.yml
     if re.search("async ?tp", measured.note.lower()):
         keys = keys | {"overlap_tensor": "pieces"}
     # torchtitan gathers in float8 with one scale only, and AQT quantises what was gathered.

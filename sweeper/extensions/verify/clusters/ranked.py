@@ -203,6 +203,7 @@ _TIMES: tuple[tuple[str, Callable[[Compared], bool], float], ...] = (
         lambda row: row.family in ("ResNet", "DLRM"),
         0.20,
     ),
+    ("MaxText on TPU v6e", lambda row: "v6e" in row.measured.gpu, 0.12),
 )
 _GROUPS: tuple[tuple[str, Callable[[Compared], str]], ...] = (
     ("times by table", lambda row: row.measured.table),

@@ -142,6 +142,33 @@ SYSTEMS = (
         _tpu("v5e", "topology.bandwidth=[90 GB/s,90 GB/s,3.125 GB/s]", _TORUS),
         {256: "Ring(16)_Ring(16)"},
     ),
+    # Pods of 256 with 25.6 Tb/s of data center network.  Only a dimension of 16 chips is a ring.
+    System(
+        "TPU v6e",
+        "tpu v6e",
+        256,
+        _tpu("v6e", "topology.bandwidth=[180 GB/s,180 GB/s,12.5 GB/s]", _TORUS),
+        {
+            8: "Mesh2D(2,4)",
+            16: "Mesh2D(4,4)",
+            32: "Mesh2D(4,8)",
+            64: "Mesh2D(8,8)",
+            128: "Ring(16)_Ring(8)",
+            256: "Ring(16)_Ring(16)",
+        },
+    ),
+    System(
+        "TPU v7",
+        r"tpu (v7|7x|tpu7x|ironwood)",
+        64,
+        _tpu("v7", _TORUS),
+        {
+            64: "Ring(4)_Ring(4)_Ring(4)",
+            128: "Ring(8)_Ring(4)_Ring(4)",
+            256: "Ring(8)_Ring(8)_Ring(4)",
+            512: "Ring(8)_Ring(8)_Ring(8)",
+        },
+    ),
     # Slices as Google Cloud cuts them (xpk, system_characteristics.py).
     System(
         "TPU v5p",
@@ -235,10 +262,24 @@ _MODELS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("deepseek.?v2", "DeepSeek", _DEEPSEEK_2),
     # A model cut to four layers keeps one dense layer of its three.
     ("deepseek.?v3.*cut", "DeepSeek", _DEEPSEEK_3 | {"dense_layers": 1}),
-    ("deepseek.?v3", "DeepSeek", _DEEPSEEK_3),
+    ("deepseek.?v?3", "DeepSeek", _DEEPSEEK_3),
     ("kimi.?k2", "Kimi", _DEEPSEEK_3 | {"experts": 384, "dense_layers": 1}),
     ("mixtral", "Mixtral", _LLAMA | {"experts": 8, "top_k": 2}),
     # nanotron ties embedding and logits to 4B (scripts/scaling_benchmarks.py), as Llama 3.2 does.
+    # The cost of Maverick's alternating layers with and without experts depends on no order.
+    (
+        "llama4.maverick",
+        "Llama 4",
+        _LLAMA
+        | {"experts": 128, "top_k": 1, "shared_experts": 1, "dense_layers": 24}
+        | {"expert_ffn": 8192},
+    ),
+    ("llama4.scout", "Llama 4", _LLAMA | {"experts": 16, "top_k": 1, "shared_experts": 1}),
+    (
+        "gemma3",
+        "Gemma",
+        _LLAMA | {"tied": True, "head_size": 256, "window": 1024} | {"window_pattern": 6},
+    ),
     ("llama [134]b", "Llama", _LLAMA | {"tied": True}),
     ("llama", "Llama", _LLAMA),
     ("qwen|mistral|deepseek|olmo|yi-|granite|phi|internlm|baichuan", "Llama", _LLAMA),
@@ -288,7 +329,9 @@ def build_model(measured: Measurement) -> dict[str, Any]:
     own |= {"sequence": shape["sequence"], "vocabulary": shape["vocab"] or 51200}
     flash = not any(mark in measured.source for mark in _STORED_SCORES)
     habits = (own for source, own in _OF_STACKS.items() if source in measured.source.lower())
-    further = {"mtp_layers": 1} if _predicts_further(measured) else {}
+    further: dict[str, Any] = {"mtp_layers": 1} if _predicts_further(measured) else {}
+    if capacity := re.search(r"capacity_factor ([\d.]+)", measured.note):
+        further["capacity"] = float(capacity[1])
     return {"family": "transformer", "flash": flash, **own, **keys, **further, **next(habits, {})}
 
 

@@ -183,6 +183,124 @@ def _parse_samples(table: str, row: Row) -> Measurement:
     )
 
 
+# --- TPUs: MaxText recipes --------------------------------------------------------------------
+# By name: layers, hidden, heads, groups of keys and values, intermediate and vocabulary
+# (src/maxtext/configs/models); tokens of a sequence; and the keys that the table leaves out, from
+# the recipes' READMEs and benchmarks/maxtext_{trillium,v5p}_model_configs.py of MaxText@e591f30.
+_OF_ATTENTION = "query_proj=offload;key_proj=offload;value_proj=offload"
+_TPU: tuple[tuple[str, tuple[int, ...], int, str], ...] = (
+    (
+        "gpt3-175b.*v5p",
+        (96, 12288, 96, 96, 49152, 50304),
+        2048,
+        "remat_policy=full;ici_tensor_parallelism=8;quantization=int8",
+    ),
+    ("gpt3-175b", (96, 12288, 96, 96, 49152, 50304), 2048, "remat_policy=full"),
+    ("gemma3-12b", (48, 3840, 16, 8, 15360, 262144), 32768, ""),
+    ("llama2-70b", (80, 8192, 64, 8, 28672, 32000), 4096, _OF_ATTENTION),
+    ("llama3.1-8b", (32, 4096, 32, 8, 14336, 128256), 8192, f"{_OF_ATTENTION};out_proj=offload"),
+    ("llama3.1-70b", (80, 8192, 64, 8, 28672, 128256), 8192, _OF_ATTENTION),
+    ("llama3.1-405b.*v5p", (126, 16384, 128, 8, 53248, 128256), 8192, "context=offload"),
+    ("llama3.1-405b", (126, 16384, 128, 8, 53248, 128256), 8192, ""),
+    ("mistral-7b", (32, 4096, 32, 8, 14336, 32000), 8192, f"{_OF_ATTENTION};out_proj=offload"),
+    (
+        "mixtral-8x7b",
+        (32, 4096, 32, 8, 14336, 32000),
+        4096,
+        f"{_OF_ATTENTION};out_proj=offload;capacity_factor=1.25",
+    ),
+    (
+        "mixtral-8x22b",
+        (56, 6144, 48, 8, 16384, 32768),
+        4096,
+        f"{_OF_ATTENTION};out_proj=offload;capacity_factor=1.25;ici_expert_parallelism=4",
+    ),
+    (
+        "deepseek3-671b",
+        (61, 7168, 128, 128, 18432, 129280),
+        8192,
+        "out_proj=offload;sparse_matmul=True",
+    ),
+    (
+        "llama4-maverick",
+        (48, 5120, 40, 8, 16384, 202048),
+        8192,
+        f"{_OF_ATTENTION};out_proj=offload;sparse_matmul=True",
+    ),
+    ("llama4-scout", (48, 5120, 40, 8, 8192, 202048), 8192, "sparse_matmul=True"),
+    ("qwen3-235b", (94, 4096, 64, 4, 1536, 151936), 4096, "sparse_matmul=True"),
+    ("gpt-oss-120b", (36, 2880, 64, 8, 2880, 201088), 8192, "sparse_matmul=True"),
+)
+_QKV = {"query_proj", "key_proj", "value_proj"}
+
+
+def _parse_tpu(table: str, row: Row) -> Measurement:
+    name = f"{row['model']} {row['tpu']}"
+    known = next((each for each in _TPU if re.search(each[0], name.lower())), None)
+    if known is None:
+        raise LeftOut(f"the shape of its model {row['model']!r} is not known")
+    _, shape, sequence, keys = known
+    run = dict(
+        each.split("=") for each in f"{keys};{row['kv']}".split(";") if each and "-1" not in each
+    )
+    chips = round(int(row["total_tokens"]) / float(row["tokens_s_chip"]) / float(row["step_s"]))
+    if torus := re.search(r"\d+x\d+x\d+", row["variant"]):  # a chip of TPU7x has two devices
+        chips = math.prod(map(int, torus[0].split("x")))
+    if said := re.match(r"(\d+)k-", row["variant"]):
+        sequence = 1024 * int(said[1])
+    sequence = int(run.get("max_target_length", sequence))
+    tensor = int(run.get("ici_tensor_parallelism", 1))
+    expert = int(run.get("ici_expert_parallelism", 1))
+    batch, data = int(row["total_tokens"]) // sequence, chips // tensor
+    slices = max(1, chips // _POD) if "v6e" in row["tpu"] else 1
+    divided = data if "dcn_fsdp_parallelism" in run else data // slices
+    names = ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab")
+    precision = run.get("quantization", "bf16")
+    if "fp8" in row["variant"]:  # Trillium's recipe of that name sets quantization to int8
+        precision = "int8" if row["tpu"] == "v6e" else "fp8"
+    return Measurement(
+        table=table,
+        source=f"AI-Hypercomputer/tpu-recipes@c8cfe2f:{row['source']}",
+        model=row["model"].removesuffix("-MaxText"),
+        shape=dict(zip(names, shape, strict=True)) | {"sequence": sequence},
+        gpu=f"TPU {row['tpu']}",
+        gpus=chips,
+        tensor=tensor,
+        pipeline=1,
+        data=data,
+        micro_batch=max(1, batch // data),
+        batch=batch,
+        precision=precision,
+        recompute=f"remat: {', '.join(_list_modules(run))}",
+        sharding=f"FSDP {divided}",
+        seconds=float(row["step_s"]),
+        **{
+            **_DENSE,
+            "latent": "deepseek" in name.lower(),
+            "expert": expert,
+            "note": ", ".join(f"{key} {run[key]}" for key in _NOTED if key in run),
+        },
+    )
+
+
+_POD = 256  # chips of the largest slice of v6e
+_NOTED = ("capacity_factor", "sparse_matmul")
+
+
+def _list_modules(run: Mapping[str, str]) -> list[str]:
+    """Return the modules that MaxText computes again: all whose result no key of a run keeps."""
+    kept = {name for name, where in run.items() if where in ("offload", "device")}
+    again = {
+        "norm": True,
+        "activation": True,
+        "expansion": True,
+        "projection": "out_proj" not in kept,
+        "qkv": not kept >= _QKV,
+        "core": "context" not in kept,
+    }
+    return [name for name, is_again in again.items() if is_again]
+
+
 def _scale(cell: str, scale: Callable[[float], float]) -> float | None:
     """Return the number in a table cell times ``scale``, or None for a plan that did not run."""
     number = float(cell or "nan")
@@ -198,6 +316,7 @@ _FORMATS: tuple[tuple[set[str], Callable[[str, Row], Measurement]], ...] = (
     ({"# GPUs", "# layers", "iteration time (ms)"}, _parse_vtrain),
     ({"benchmark", "step_s", "plan_source", "source_path"}, _parse_mlperf),
     ({"benchmark", "accelerators_per_node", "throughput_samples_s_median"}, _parse_samples),
+    ({"tpu", "step_s", "total_tokens", "kv"}, _parse_tpu),
 )
 
 

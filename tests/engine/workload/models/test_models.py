@@ -241,6 +241,70 @@ def test_fused_dlrm_reads_fp32_tables_and_overlaps_the_exchange_of_gradients() -
     assert moved["embedding weight_grad"] < unfused["embedding weight_grad"]
 
 
+LLAMA8 = Transformer(
+    4096, 2, 32, 8192, ffn=14336, kv_heads=8, vocabulary=128256, gated=True, bias=False, flash=True
+)
+
+
+@pytest.mark.parametrize(
+    ("again", "flops"),
+    [
+        ({Module.QKV}, 4096 * 6144),
+        ({Module.PROJECTION}, 4096 * 4096),
+        ({Module.EXPANSION}, 4096 * 2 * 14336),
+        ({Module.QKV, Module.EXPANSION}, 4096 * (6144 + 2 * 14336)),
+    ],
+)
+def test_modules_that_maxtext_names_are_computed_again(again: set[Module], flops: int) -> None:
+    plain, block = (
+        LLAMA8.for_rank(Shard(1, recompute_modules=frozenset(some))).layers[0]
+        for some in (set(), again)
+    )
+    assert sum(k.flops for k in block.again if isinstance(k, Kernel)) == 2 * 8192 * flops
+    assert block.activations < plain.activations
+
+
+def test_experts_are_computed_again_as_a_whole() -> None:
+    """The gradients of the router need what the experts made, so all of it is made again."""
+    shard = Shard(1, recompute_modules=frozenset({Module.EXPANSION}))
+    block = MIXTRAL.for_rank(shard).layers[0]
+    plain = MIXTRAL.for_rank(Shard(1)).layers[0]
+    names = {k.name for k in block.again if isinstance(k, Kernel)}
+    assert {"router", "expert 1", "activation", "expert 2"} <= names
+    assert block.activations < plain.activations
+
+
+def test_dropped_tokens_are_sorted_by_products() -> None:
+    """One product sorts, one joins; of joining, both factors have gradients."""
+    block = dataclasses.replace(MIXTRAL, capacity=1.25).for_rank(Shard(2)).layers[0]
+    n = MIXTRAL.sequence
+    each = 2.0 * 2 * (n * 2 * 1.25) * n * MIXTRAL.hidden
+    found = [
+        [k for k in steps if isinstance(k, Kernel) and k.name == "dispatch"]
+        for steps in (block.forward, block.backward)
+    ]
+    assert [len(kernels) for kernels in found] == [2, 3]
+    assert {k.flops for kernels in found for k in kernels} == {each}
+    work = sum(k.flops for k in block.forward if isinstance(k, Kernel) and "expert" in k.name)
+    plain = MIXTRAL.for_rank(Shard(2)).layers[0].forward
+    assert work == 1.25 * sum(
+        k.flops for k in plain if isinstance(k, Kernel) and "expert" in k.name
+    )
+
+
+def test_tiles_that_two_experts_share_are_computed_twice() -> None:
+    plain, padded = (
+        sum(
+            k.flops
+            for k in MIXTRAL.for_rank(Shard(1, expert_tile=tile)).layers[0].forward
+            if isinstance(k, Kernel) and "expert" in k.name
+        )
+        for tile in (0, 512)
+    )
+    rows = 2 * MIXTRAL.sequence
+    assert padded / plain == pytest.approx(1 + 7 * 512 / rows)
+
+
 def test_fused_convolutions_move_less() -> None:
     """Of a block's norms: 0 and 4 passes inside, 3 and 5 at its end, in place of 4 and 5."""
     plain, fused = (

@@ -12,7 +12,7 @@ from dimsweep.sweeper.extensions.verify.clusters.compared import Compared
 from dimsweep.sweeper.extensions.verify.clusters.measurements import LeftOut, Measurement
 from dimsweep.sweeper.extensions.verify.clusters.plans import Prediction, configure
 from dimsweep.sweeper.extensions.verify.clusters.ranked import find_aims, rank_plans
-from dimsweep.sweeper.extensions.verify.clusters.systems import find_system
+from dimsweep.sweeper.extensions.verify.clusters.systems import SYSTEMS, find_system
 from dimsweep.sweeper.extensions.verify.clusters.tried_plans import read_plans
 from tests.support.refused import refused
 
@@ -46,6 +46,7 @@ def test_every_recorded_row_is_read() -> None:
         "mlperf_v6": 9,
         "mlperf_vision_dlrm": 96,
         "nanotron_h100": 838,
+        "tpu_recipes": 25,
         "vtrain_a100_multi": 41,
         "vtrain_a100_single": 720,
     }
@@ -79,7 +80,7 @@ def test_notes_of_mlperf_choose_the_software(tmp_path: Path) -> None:
     text = configure(row, 8).text
     plan = text["workload"]["plan"]
     assert plan["experts_by_node"] and plan["overlap_experts"] and plan["fused_experts"]
-    assert text["npu"]["host"] == "0 ns"
+    assert plan["graphs"] == "step", "so that no host issues kernels"
 
 
 def test_a_row_of_samples_becomes_a_model_and_its_stack(tmp_path: Path) -> None:
@@ -93,7 +94,7 @@ def test_a_row_of_samples_becomes_a_model_and_its_stack(tmp_path: Path) -> None:
     assert text["workload"]["plan"]["micro_batch"] == 55296 // 16
     assert text["workload"]["plan"]["optimizer"] == "plain_sgd"
     assert len(text["workload"]["model"]["rows"]) == text["workload"]["model"]["tables"] == 26
-    assert text["npu"]["launch"] == "2.5 us"
+    assert text["workload"]["plan"]["graphs"] == "step"
     assert find_system(replace(row, gpu="NVIDIA H100-SXM5-80GB")).overrides[0] == "npu=h100"
     adagrad = read(tmp_path, "mlperf_vision_dlrm", benchmark="dlrm_dcnv2", nodes="2")
     assert isinstance(adagrad, Measurement)
@@ -116,6 +117,44 @@ def test_resnet_is_exchanged_at_once_in_nodes_of_four(tmp_path: Path) -> None:
     assert text["workload"]["plan"]["micro_batch"] == 200
     unknown = read(tmp_path, "mlperf_vision_dlrm", benchmark="resnet", accelerator="Gaudi2")
     assert "not known" in str(unknown)
+
+
+def test_a_recipe_of_maxtext_becomes_a_plan(tmp_path: Path) -> None:
+    """Chips and sequences follow from the tokens; the rest is what the table or its source says."""
+    row = read(tmp_path, "tpu_recipes", model="Llama3.1-70B-MaxText")
+    assert isinstance(row, Measurement)
+    assert (row.gpus, row.data, row.tensor, row.batch) == (256, 256, 1, 192)
+    plan = configure(row, 1).text["workload"]["plan"]
+    assert (plan["zero"], plan["precision"], plan["expert_tile"]) == (3, "bf16", 0)
+    again = {"activation", "core", "expansion", "norm", "projection"}
+    assert set(plan["recompute_modules"]) == again, "queries, keys and values are offloaded"
+
+
+def test_what_a_recipe_says_of_its_run_counts(tmp_path: Path) -> None:
+    said = "max_target_length=4096;ici_tensor_parallelism=4;ici_fsdp_parallelism=-1;context=device"
+    row = read(tmp_path, "tpu_recipes", model="Llama4-Scout-17B-16E", kv=said, tpu="v5p")
+    assert isinstance(row, Measurement)
+    assert (row.tensor, row.data, row.shape["sequence"], row.batch) == (4, 64, 4096, 384)
+    config = configure(row, 1).text
+    assert config["workload"]["plan"]["expert_tile"] == 512, "megablox"
+    again = {"activation", "expansion", "norm", "projection", "qkv"}
+    assert set(config["workload"]["plan"]["recompute_modules"]) == again
+    dropped = read(tmp_path, "tpu_recipes", model="Mixtral-8x7B", kv="")
+    assert isinstance(dropped, Measurement)
+    model = configure(dropped, 1).text["workload"]["model"]
+    assert (model["capacity"], model["experts"]) == (1.25, 8)
+    whole = read(tmp_path, "tpu_recipes", variant="8k-fp8-tpu7x-4x4x8", tpu="ironwood", kv="")
+    assert isinstance(whole, Measurement)
+    assert (whole.gpus, whole.precision, whole.shape["sequence"]) == (128, "fp8", 8192)
+    assert "not known" in str(read(tmp_path, "tpu_recipes", model="Another"))
+
+
+@pytest.mark.parametrize(
+    ("chips", "shape"), [(64, "Mesh2D(8,8)"), (512, "Ring(16)_Ring(16)_Switch(2)")]
+)
+def test_slices_of_trillium_are_rings_only_where_a_pod_closes_them(chips: int, shape: str) -> None:
+    system = next(each for each in SYSTEMS if each.kind == "TPU v6e")
+    assert system.build_shape(chips) == shape
 
 
 def test_runs_of_one_plan_are_no_ranking(measured: Measurement) -> None:
