@@ -511,6 +511,10 @@ def _build_stack(measured: Measurement) -> dict[str, Any]:
         keys = keys | {"graphs": "step"}
     if "1f1b overlap" in measured.note.lower():
         keys = keys | {"overlap_experts": True, "fused_experts": True}
+    # No recipe of a model with experts has userbuffers: CommOverlapConfig(tp_comm_overlap=False) of
+    # recipes/{deepseek,qwen,glm}/*.py of Megatron-Bridge.
+    if keys.get("overlap_tensor") == "pieces" and "experts" in build_model(measured):
+        keys = keys | {"overlap_tensor": "backward"}
     if "bigscience" in measured.source and measured.precision == "bf16":
         keys = keys | {"gradients": "fp32"}
     if "sparse_matmul" in measured.note.lower():

@@ -81,6 +81,7 @@ def test_notes_of_mlperf_choose_the_software(tmp_path: Path) -> None:
     plan = text["workload"]["plan"]
     assert plan["experts_by_node"] and plan["overlap_experts"] and plan["fused_experts"]
     assert plan["graphs"] == "step", "so that no host issues kernels"
+    assert plan["overlap_tensor"] == "backward", "no userbuffers beside experts"
 
 
 def test_a_row_of_samples_becomes_a_model_and_its_stack(tmp_path: Path) -> None:
