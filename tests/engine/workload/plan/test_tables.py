@@ -163,3 +163,10 @@ def test_no_more_rows_than_there_are_nor_than_lookups(
         assert moved[CollectiveKind.ALL_GATHER] == tables * summed * values * 4 / copies
     dense = (8 + 1) * 16 + (16 + 10 + 1) * 1  # five vectors have ten pairs
     assert updated(workload) == pytest.approx(UPDATE * (dense + tables * summed * values))
+
+
+@pytest.mark.parametrize(("optimizer", "each"), [(Optimizer.SGD, 20), (Optimizer.PLAIN_SGD, 12)])
+def test_plain_sgd_has_no_state(optimizer: Optimizer, each: int) -> None:
+    """In fp32 the gradient is read, and the weight read and written; SGD's momentum, too."""
+    workload = iteration(1, 1, model=Dlrm((8, 16), (8, 1), 1, 1, 16), optimizer=optimizer)
+    assert updated(workload) == each * ((8 + 1) * 16 + (16 + 1 + 1) + 16)
