@@ -95,7 +95,7 @@ def _free(gpu: Gpu, choice: Choice) -> tuple[float, ...]:
 
 def request(gpu: Gpu, row: Row) -> Request:
     """What the row asks of NCCL on one node."""
-    kind = CollectiveKind(row.kind)  # type: ignore[arg-type]
+    kind = CollectiveKind(row.kind)
     held = row.n_bytes / (row.ranks if kind is CollectiveKind.ALL_GATHER else 1)
     setting = Setting(Switch(), row.ranks, row.ranks, 1)
     return Request(kind, held, (setting,), 1, (gpu.link * 1e9,))
