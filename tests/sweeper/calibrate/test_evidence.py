@@ -35,9 +35,6 @@ def found(*overrides: str, of: Sequence[str] = SMALL) -> Evidence:
 # --- the table ----------------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(
-    reason="evidence.csv is of model 25; model 26 moved rows, and it is not written anew yet"
-)
 def test_the_table_is_what_the_rows_give(tmp_path: Path) -> None:
     """The rows of a small table are simulated again; `verify clusters --evidence` wrote all."""
     runs = load_runs()
