@@ -28,7 +28,7 @@ from dimsweep.engine.cluster.remote_memory import NodeMemory, NpuMemory
 from dimsweep.engine.collective.algorithms import AUTO, list_algorithms
 from dimsweep.engine.network.degrade import Change, Selection
 from dimsweep.engine.workload import AXES
-from dimsweep.engine.workload.models import Recompute, Transformer
+from dimsweep.engine.workload.models import Graphs, Recompute, Transformer
 from dimsweep.engine.workload.plan import (
     DeviceMesh,
     Offload,
@@ -41,7 +41,7 @@ from dimsweep.engine.workload.plan import (
 from tests.support.examples import examples
 from tests.support.refused import refused
 
-NPU = Npu(flops=100e12, memory_bandwidth=1e12, efficiency=0.6, launch=2_000_000, memory=80e9)
+NPU = Npu(flops=100e12, memory_bandwidth=1e12, efficiency=0.6, launch=8_000_000, memory=80e9)
 SHAPES = (
     ("Ring(4)_Switch(4)", 2),
     ("FullyConnected(4)_Ring(2)_Switch(2)", 3),
@@ -104,6 +104,7 @@ def cases(draw: Any) -> tuple[Cluster, Transformer, ParallelPlan, DeviceMesh]:
         overlap_gradients=draw(st.booleans()),
         overlap_parameters=zero in (1, 2) and draw(st.booleans()),
         fused_sums=draw(st.booleans()),
+        graphs=draw(st.sampled_from(Graphs)),
         stack=draw(st.sampled_from(Stack)),
         offload=draw(st.frozensets(st.sampled_from(Offload))),
     )
