@@ -152,14 +152,15 @@ class Npu:
     #: A systolic array that computes products instead of the peak: its rows, columns, clock,
     #: dataflow and arrays.
     systolic: SystolicArray | None = None
-    #: Rows and columns of a matrix unit, of which attention with smaller heads leaves a part idle;
-    #: 0: nothing is idle.
+    #: Rows and columns of a matrix unit. Attention whose heads are smaller uses only a part of it.
+    #: 0: attention always uses the whole unit.
     matrix_unit: Index = 0
     #: Time before each kernel.
     launch: Annotated[int, TIME, _DURATION] = Duration(0, "0 ns")
     #: Time in which the host issues a kernel. Kernels wait for it if it falls behind.
     host: Annotated[int, TIME, _DURATION] = Duration(0, "0 ns")
-    #: Time before a kernel of a CUDA graph, if it is less than `launch`. No host issues it.
+    #: Time before a kernel that a CUDA graph launches; `launch` if that is less. The host does not
+    #: issue such kernels.
     graph_launch: Annotated[int, TIME, _DURATION] = Duration(3_000_000, "3 us")
     #: Measured durations by the kernel's name, instead of all else.
     measured: Mapping[str, int] | None = None

@@ -69,7 +69,7 @@ class Bill:
 
     @property
     def power(self) -> float | None:
-        """W of all items, as drawn by a data centre; None if a power is unknown."""
+        """W of all items times the PUE of the data centre; None if a power is unknown."""
         if self.missing or self.unpowered:
             return None
         return self.pue * math.fsum(item.power for item in self.items)

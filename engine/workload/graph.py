@@ -110,9 +110,9 @@ class Attention(NamedTuple):
 class Kernel(NamedTuple):
     """One kernel launch on an NPU: its FLOPs, its memory traffic, the shape of a matrix product.
 
-    Measured durations of kernels are looked up by ``name``. A kernel that is ``launched`` needs the
-    host unless it is ``graphed``: a CUDA graph launches it. The host continues only after a kernel
-    that is ``awaited``.
+    Measured durations of kernels are looked up by ``name``. The host issues a kernel
+    that is ``launched``, unless a CUDA graph launches it (``graphed``). The host waits for the end
+    of a kernel that is ``awaited``.
     """
 
     name: str

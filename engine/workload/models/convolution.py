@@ -31,9 +31,9 @@ class ConvNet(Model):
     image: int = 224
     #: Classes of images.
     classes: int = 1000
-    #: Whether convolutions of a residual network normalise and activate their input as they read
-    #: it, and sum up their output's statistics, forward and backward (cuDNN's fusions of
-    #: convolution, norm and ReLU, which MLPerf's `MXNET_FUSE_CONV_BN_RELU` switches on).
+    #: Whether one kernel of a residual network computes a convolution, the norm and ReLU of its
+    #: input, and the statistics of its output, forward and backward (cuDNN's fusions, which
+    #: MLPerf's `MXNET_FUSE_CONV_BN_RELU` switches on).
     fused: bool = False
 
     def __post_init__(self) -> None:
@@ -106,15 +106,15 @@ class ConvNet(Model):
                 yield join_blocks(f"stage {stage + 1} block {i + 1}", parts, output)
 
     def _passes(self, *, added: bool) -> tuple[int, int]:
-        """Return the passes over a convolution's output of its norm and ReLU, forward and backward.
+        """Return how often norm and ReLU pass over a convolution's output, forward and backward.
 
-        ``added``: the shortcut is added before the ReLU.
+        ``added`` says that the block's shortcut is added before the ReLU.
 
-        Fused, the next convolution normalises the output as it reads it, but for the last one of a
-        block, whose output and shortcut are read and whose sum is written.  Backward, the product
-        that computes the gradient reads the norm's input, masks the gradient and sums up for the
-        norm's weights; it also adds the shortcut's gradient.  A kernel then reads the gradient and
-        the norm's input, and writes the gradient of the convolution's output.
+        With fused kernels, the next convolution normalises the output while it reads it.  Only at
+        the end of a block are output and shortcut read and their sum written.  In the backward
+        pass, the product that computes the gradient reads the norm's input, masks the gradient,
+        sums up the gradients of the norm's weights and adds the shortcut's gradient.  Another
+        kernel reads the gradient and the norm's input, and writes the output's gradient.
         """
         if not self.fused:
             return 4, 5

@@ -192,7 +192,7 @@ class Graphs(StrEnum):
 
 
 def launch_by_graph(steps: Iterable[Step]) -> Iterator[Step]:
-    """Yield ``steps`` with the mark on kernels that a CUDA graph launches them."""
+    """Yield ``steps``, with each kernel marked as launched by a CUDA graph."""
     for step in steps:
         yield step._replace(graphed=True) if isinstance(step, Kernel) else step
 
@@ -226,8 +226,8 @@ class Module(StrEnum):
     The core of the attention, normalisations, activations (GeLU, SwiGLU), or every second linear
     layer: the attention's projection and half of a gated network's first layer (torchtitan's choice
     by operator).  ``qkv`` and ``projection`` are the attention's linear layers, ``expansion`` is
-    the feed-forward network's first one; of experts it is their whole network, whose results the
-    gradients of the router need (MaxText's remat policies).
+    the feed-forward network's first one (MaxText's remat policies).  Of experts ``expansion`` is
+    the whole network, because the router's gradients need its results.
     """
 
     CORE = "core"
@@ -286,7 +286,7 @@ class LayerBlock:
     cache: float = 0.0
 
     def launch_by_graph(self) -> "LayerBlock":
-        """Return the block with the mark on kernels that a CUDA graph of the layer launches them.
+        """Return the block with the kernels marked that a CUDA graph of its layer launches.
 
         A graph ends with a kernel that the host waits for, such as a router: the sizes of later
         kernels follow from its result. In the backward pass it begins with that kernel's gradient.
@@ -350,7 +350,8 @@ class RankModel:
     def launched_by(self, graphs: Graphs) -> "RankModel":
         """Return the model with the kernels of its layers marked if CUDA graphs launch only them.
 
-        Graphs of a whole step also hold kernels of the plan, which marks all of them.
+        Graphs of a whole step also hold the plan's own kernels, such as the optimizer's; the plan
+        marks all of them.
         """
         if graphs is not Graphs.LAYER:
             return self

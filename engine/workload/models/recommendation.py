@@ -50,17 +50,17 @@ class Dlrm(Model):
     width: Count
     #: Vectors of each table that a sample looks up: one number for all tables, or one a table.
     lookups: int | tuple[int, ...] = 1
-    #: Every rank holds a copy of tables with at most so many vectors, and exchanges their gradients
-    #: with those of the perceptrons (HugeCTR's hybrid embedding and its data-parallel tables).
+    #: Largest table, in vectors, of which every rank holds a copy. Ranks exchange the gradients of
+    #: copies together with the perceptrons' gradients (HugeCTR's data-parallel tables).
     copied_rows: Index = 0
     #: Layers of the cross network that joins the features, instead of dot products of all pairs
     #: (Wang et al., "DCN V2", 2021).
     cross_layers: Index = 0
     #: Rank of the matrices of a cross layer.
     cross_rank: Count = 512
-    #: Whether a product adds the bias and activates, tables are in fp32, and their gradients are
-    #: added to the rows as they are found (HugeCTR). Otherwise each is a kernel of its own, and
-    #: tables have the plan's precision.
+    #: Whether a product also adds the bias and activates, and gradients are added directly to the
+    #: rows of tables in fp32 (HugeCTR). Otherwise separate kernels do this, and tables have the
+    #: plan's precision.
     fused: bool = False
 
     def __post_init__(self) -> None:
@@ -88,7 +88,7 @@ class Dlrm(Model):
             )
 
     def _of_tables(self, key: str) -> tuple[int, ...]:
-        """Return the numbers of ``key`` of all tables."""
+        """Return the setting ``key`` (rows or lookups) of each table."""
         found = getattr(self, key)
         return (found,) * self.tables if isinstance(found, int) else found
 
@@ -145,9 +145,9 @@ class Dlrm(Model):
         return RankModel((), (join_blocks("dlrm", (first, second), 0.0),), ())
 
     def _interaction(self, shard: Shard) -> tuple[tuple[Step, ...], tuple[Step, ...], int, int]:
-        """Return the steps that join the features, forward and backward.
+        """Return the forward and backward steps that join the features, and two numbers.
 
-        The number of their results follows, and the number of weights.
+        The numbers are the values that the steps produce for a sample, and their weights.
         """
         value, batch, n = shard.value, shard.batch, self.tables + 1
         if not self.cross_layers:

@@ -78,8 +78,8 @@ class TransformerShape:
     clamped: bool = False
     #: Tokens of the busiest expert-parallel rank relative to the mean; the other ranks wait for it.
     imbalance: Annotated[float, Bounds(at_least=1)] = 1.0
-    #: Tokens that an expert takes of a sequence, relative to the mean; the rest are dropped, and
-    #: products with masks sort the tokens (GShard). 0: all tokens are sorted and taken.
+    #: Most tokens of a sequence that an expert computes, relative to the mean. Further tokens are
+    #: dropped, and products with masks sort the tokens (GShard). 0: no token is dropped.
     capacity: Annotated[float, Bounds(at_least=0)] = 0.0
     #: Rank of latent keys and values (multi-head latent attention); 0: attention is not latent.
     kv_rank: Index = 0

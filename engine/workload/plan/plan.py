@@ -163,7 +163,7 @@ class ParallelPlan:
     recompute: Recompute = Recompute.NONE
     #: Modules of a layer that are recomputed separately: `core` is the module of `selective`, and
     #: `linear` is every second linear layer (torchtitan). `qkv`, `projection` and `expansion` are
-    #: the linear layers that MaxText's policies name, but for the last one of a layer.
+    #: the attention's linear layers and the first one of the MLP (MaxText's policies).
     recompute_modules: frozenset[Module] = frozenset()
     #: ZeRO stage, the state that replicas divide among themselves: 1 the optimizer's state, 2 also
     #: gradients, 3 also weights, as FSDP does (Rajbhandari et al., SC 2020). Without replicas it
@@ -202,8 +202,8 @@ class ParallelPlan:
     #: of an iteration (`step`, full-iteration graphs), or the kernels of the layers, with experts
     #: up to the router (`layer`, Transformer Engine's graphs). `none`: the host issues each kernel.
     graphs: Graphs = Graphs.NONE
-    #: Rows of a tile of the kernel that computes all experts of a rank at once: a tile with rows of
-    #: two experts is computed for each (MaxText's megablox). 0: rows are not padded.
+    #: Rows of a tile in the kernel that computes all experts of a rank. A tile that holds rows of
+    #: two experts is computed twice (MaxText's megablox). 0: no tile is computed twice.
     expert_tile: Index = 0
     #: Whether PyTorch runs a transformer operator by operator. Kernels of their own then rearrange
     #: queries, keys and values, multiply the two halves of a gated network, and compute the loss in

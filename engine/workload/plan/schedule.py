@@ -282,7 +282,7 @@ def find_repeats(
 
 
 def _find_ends(kind: Longs, number: Longs, period: int) -> Longs:
-    """Return, for each step, the end of the repetitions of ``period`` steps that start there."""
+    """Return, for each step, where the pattern of ``period`` steps that begins there stops."""
     alike, until = kind[period:] == kind[:-period], np.arange(len(kind))
     by = np.where(alike, number[period:] - number[:-period], _NOT)
     change = np.append(np.flatnonzero(by[1:] != by[:-1]) + 1, len(by))

@@ -72,8 +72,9 @@ class Plan(
 
     ``batch`` counts the samples of all replicas; ``micro_batches`` per replica may be given
     instead. ``micro_batch`` is 1 by default, and in a decode all sequences of a replica. By default
-    CUDA graphs launch all kernels of a decode, as in vLLM (``FULL_AND_PIECEWISE``, its
-    ``CUDAGraphMode`` since version 0.11), and none of another task.
+    CUDA graphs launch all kernels of a decode, as in vLLM (its default
+    ``CUDAGraphMode`` is ``FULL_AND_PIECEWISE`` since vllm-project/vllm#25444), and no kernels of
+    another task.
     """
 
     #: `training`, `prefill` (prompts), or `decode` (one more token for each sequence).

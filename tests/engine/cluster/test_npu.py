@@ -144,7 +144,7 @@ def test_a_graph_launches_its_kernels_at_once_and_without_the_host() -> None:
 
 @pytest.mark.parametrize(("size", "idle"), [(128, 2.0), (256, 1.0), (512, 1.0)])
 def test_heads_smaller_than_a_matrix_unit_leave_a_part_of_it_idle(size: int, idle: float) -> None:
-    """Of a TPU v6e's units of 256 x 256; products of other sizes are as fast as before."""
+    """A TPU v6e has units of 256 x 256; other products keep their speed."""
     shape = Attention(8, 2048, 2048, size)
     attention = Compute(kernels=(Kernel("", 1e9, 0.0, MatMul(8, 2048, size, 2048), shape),))
     product = Compute(kernels=(Kernel("", 1e9, 0.0, MatMul(8, 2048, size, 2048)),))

@@ -89,7 +89,7 @@ _EFA = "collective.nccl_rails={all_reduce:[[2,0.9],[4,0.4]],all_gather:[[2,0.46]
 _FAST = "topology.bandwidth=[900 GB/s,100 GB/s]"  # an 800 Gb/s port a GPU
 # HugeCTR's collectives between nodes: a hierarchical all-to-all and a one-shot all-reduce.
 _HUGECTR = "collective=default", "collective.all_to_all=direct"
-# The kernels of these GPUs were not measured: they take as long as those of the GPU named, by the
+# Nobody measured kernels of these GPUs.  They have the times of an H100 or A100, scaled by the
 # peaks of the data sheets.  NCCL was measured through PCIe on L40S only; it expects 24 GB/s of a
 # link of PCIe 4 (twice the PCI_BW of its src/graph/topo.h).
 _PCIE = "collective.gpu=l40s"
@@ -265,7 +265,6 @@ _MODELS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("deepseek.?v?3", "DeepSeek", _DEEPSEEK_3),
     ("kimi.?k2", "Kimi", _DEEPSEEK_3 | {"experts": 384, "dense_layers": 1}),
     ("mixtral", "Mixtral", _LLAMA | {"experts": 8, "top_k": 2}),
-    # nanotron ties embedding and logits to 4B (scripts/scaling_benchmarks.py), as Llama 3.2 does.
     # The cost of Maverick's alternating layers with and without experts depends on no order.
     (
         "llama4.maverick",
@@ -280,6 +279,7 @@ _MODELS: tuple[tuple[str, str, dict[str, Any]], ...] = (
         "Gemma",
         _LLAMA | {"tied": True, "head_size": 256, "window": 1024} | {"window_pattern": 6},
     ),
+    # nanotron ties embedding and logits to 4B (scripts/scaling_benchmarks.py), as Llama 3.2 does.
     ("llama [134]b", "Llama", _LLAMA | {"tied": True}),
     ("llama", "Llama", _LLAMA),
     ("qwen|mistral|deepseek|olmo|yi-|granite|phi|internlm|baichuan", "Llama", _LLAMA),

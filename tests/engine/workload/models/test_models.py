@@ -306,7 +306,7 @@ def test_tiles_that_two_experts_share_are_computed_twice() -> None:
 
 
 def test_fused_convolutions_move_less() -> None:
-    """Of a block's norms: 0 and 4 passes inside, 3 and 5 at its end, in place of 4 and 5."""
+    """Norms make 0 and 4 passes inside a block and 3 and 5 at its end; unfused 4 and 5."""
     plain, fused = (
         ConvNet("resnet50", fused=fused).for_rank(Shard(2)).layers[1] for fused in (False, True)
     )
